@@ -1,0 +1,116 @@
+"""Batches of sentence pairs as tensors, and how an epoch is divided into them.
+
+Letters: B sentences of a batch, S and T the longest source and target, the end included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from nmtkit.vocabulary import BOS, EOS, PAD
+
+Ids = npt.NDArray[np.int32] | Sequence[int]
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """source (B, S) ends in EOS · source_mask (B, S) True on real tokens · target_in (B, T)
+    BOS y_1 … y_n · target_out (B, T) y_1 … y_n EOS · target_mask (B, T).
+    """
+
+    source: Tensor
+    source_mask: Tensor
+    target_in: Tensor
+    target_out: Tensor
+    target_mask: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        return Batch(**{name: value.to(device) for name, value in vars(self).items()})
+
+    @staticmethod
+    def of(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
+        """From the ids of B sources and B targets, without EOS."""
+        source, target_out = with_end(sources), with_end(targets)
+        begin = torch.full((len(target_out), 1), BOS)
+        target_in = torch.cat([begin, target_out[:, :-1]], 1)
+        target_mask = target_out != PAD
+        target_in = target_in.masked_fill(~target_mask, PAD)
+        return Batch(source, source != PAD, target_in, target_out, target_mask)
+
+
+def with_end(sentences: Sequence[Ids]) -> Tensor:
+    """The ids of B sentences, each closed by EOS, padded to the longest: (B, S) int64."""
+    longest = max(len(ids) for ids in sentences) + 1
+    padded = np.full((len(sentences), longest), PAD, dtype=np.int64)
+    for row, ids in zip(padded, sentences, strict=True):
+        row[: len(ids)] = ids
+        row[len(ids)] = EOS
+    return torch.from_numpy(padded)
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """A batch holds at most `sentences`, and at most `tokens` padded tokens on its longer side.
+
+    0 means no limit; a sentence longer than `tokens` still makes a batch of its own. `pool`
+    batches' worth of sentences, drawn at random, are sorted by length together before they are
+    cut into batches.
+    """
+
+    sentences: int
+    tokens: int
+    pool: int
+
+
+def cut(lengths: npt.NDArray[np.int64], size: BatchSize) -> list[tuple[int, int]]:
+    """Runs [begin, end) of the sentences in the given order that fit `size`; lengths with EOS."""
+    runs = []
+    begin, longest = 0, 0
+    for index, length in enumerate(lengths.tolist()):
+        longest = max(longest, length)
+        rows = index - begin + 1
+        full = size.sentences and rows > size.sentences
+        if index > begin and (full or (size.tokens and rows * longest > size.tokens)):
+            runs.append((begin, index))
+            begin, longest = index, length
+    if begin < len(lengths):
+        runs.append((begin, len(lengths)))
+    return runs
+
+
+def epoch_batches(
+    source_lengths: npt.NDArray[np.int32],
+    target_lengths: npt.NDArray[np.int32],
+    size: BatchSize,
+    seed: int,
+    epoch: int,
+) -> list[Indices]:
+    """The sentence indices of every batch of an epoch: a function of the arguments alone."""
+    random = np.random.default_rng([seed, epoch])
+    order = random.permutation(len(source_lengths))
+    longer = np.maximum(source_lengths, target_lengths).astype(np.int64) + 1
+    average = float(longer.mean()) if len(longer) else 1.0
+    by_tokens = size.tokens / average if size.tokens else np.inf
+    a_batch = min(size.sentences or np.inf, by_tokens)
+    pool = len(order) if np.isinf(a_batch) else max(1, round(size.pool * a_batch))
+    batches = []
+    for begin in range(0, len(order), pool):
+        part = order[begin : begin + pool]
+        part = part[np.lexsort((source_lengths[part], target_lengths[part]))]
+        batches += [part[b:e] for b, e in cut(longer[part], size)]
+    return [batches[i] for i in random.permutation(len(batches))]
+
+
+def length_sorted(lengths: Sequence[int], size: BatchSize) -> Iterator[list[int]]:
+    """Batches of positions, longest sentences first, for search; lengths without EOS."""
+    order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
+    longer = np.asarray(lengths, dtype=np.int64)[order] + 1
+    for begin, end in cut(longer, size):
+        yield order[begin:end].tolist()

@@ -1,0 +1,147 @@
+"""The model directory: weights, settings and text side. Nothing in it is ever unpickled.
+
+config.toml         every setting; `nmtkit train --config` with it repeats the run
+model.safetensors   the parameters
+text.json, codes…   the text side, as in the prepared corpus (text.py)
+metrics.jsonl       a record a report of the training
+checkpoint/         while training: all that resuming needs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from nmtkit.config import Table, build, read_toml
+from nmtkit.errors import UserError
+from nmtkit.files import atomic_writer
+from nmtkit.models import AnyConfig, architecture, blank_model
+from nmtkit.models.seq2seq import AnySeq2Seq
+from nmtkit.text import Text
+from nmtkit.vocabulary import Vocabulary
+
+CONFIG = "config.toml"
+WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A loaded model with the text side it was trained on."""
+
+    folder: Path
+    model: AnySeq2Seq
+    source: Text
+    target: Text
+
+    @property
+    def source_vocabulary(self) -> Vocabulary:
+        return vocabulary_of(self.source, self.folder)
+
+    @property
+    def target_vocabulary(self) -> Vocabulary:
+        return vocabulary_of(self.target, self.folder)
+
+
+def vocabulary_of(text: Text, folder: Path) -> Vocabulary:
+    """The vocabulary of a side read from `folder`; UserError when it has none."""
+    if text.vocabulary is None:
+        raise UserError(f"{folder}: has no vocabulary.{text.config.language}")
+    return text.vocabulary
+
+
+def model_config(table: Table, where: str) -> AnyConfig:
+    """The settings in a table [model]; UserError when they are not."""
+    name = table.get("architecture")
+    if not isinstance(name, str):
+        raise UserError(f"{where}: architecture is missing: it names the kind of model")
+    return build(architecture(name).config, table, where)
+
+
+def load(folder: Path, device: torch.device) -> Trained:
+    """The model in `folder`, in evaluation mode on `device`.
+
+    Raises UserError when the folder is not a model directory, or its parts do not fit together.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such model directory")
+    if not (folder / CONFIG).is_file():
+        raise UserError(f"{folder}: not a model directory: it has no {CONFIG}")
+    if not (folder / WEIGHTS).is_file():
+        raise UserError(f"{folder}: no {WEIGHTS} yet: no validation has been reached")
+    table = read_toml(folder / CONFIG)
+    where = f"{folder / CONFIG} [model]"
+    inner = table.get("model")
+    if not isinstance(inner, dict):
+        raise UserError(f"{where}: the table is missing")
+    config = model_config(inner, where)
+    source, target = Text.load(folder, "source"), Text.load(folder, "target")
+    with torch.device("meta"):  # shapes only: a wrong config.toml must not fill the memory
+        model = blank_model(config, *(len(vocabulary_of(t, folder)) for t in (source, target)))
+    tensors = read_tensors(folder / WEIGHTS, device)
+    check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
+    model.load_state_dict(tensors, assign=True)
+    return Trained(folder, model.eval().requires_grad_(False), source, target)
+
+
+def load_all(folders: Sequence[Path], device: torch.device) -> list[Trained]:
+    """An ensemble; UserError unless all share one text side."""
+    models = [load(folder, device) for folder in folders]
+    first = models[0]
+    for other in models[1:]:
+        for side in ("source", "target"):
+            if getattr(first, side).vocabulary != getattr(other, side).vocabulary:
+                raise UserError(
+                    f"{other.folder}: its {side} vocabulary is not that of {first.folder}: "
+                    "an ensemble needs models trained on one prepared corpus"
+                )
+    return models
+
+
+def read_tensors(path: Path, device: torch.device) -> dict[str, Tensor]:
+    """The tensors in a safetensors file; UserError when it is missing or damaged."""
+    try:
+        return safetensors.torch.load_file(path, device=str(device))
+    except (OSError, SafetensorError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: not a whole safetensors file: {error}") from error
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors to a safetensors file, whole or not at all."""
+    content = safetensors.torch.save({name: t.detach().contiguous() for name, t in tensors.items()})
+    with atomic_writer(path, "wb") as file:
+        file.write(content)
+
+
+def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], path: Path) -> None:
+    """UserError unless names, shapes and types agree, and every number is finite."""
+    for name in sorted(wanted.keys() | found.keys()):
+        if name not in found:
+            raise UserError(f"{path}: the tensor {name} is missing: it belongs to another model")
+        if name not in wanted:
+            raise UserError(f"{path}: unexpected tensor {name}: it belongs to another model")
+        ours, theirs = found[name], wanted[name]
+        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+            raise UserError(
+                f"{path}: {name} is {_kind(ours)}, but config.toml and the vocabularies "
+                f"make it {_kind(theirs)}"
+            )
+        if ours.is_floating_point() and not torch.isfinite(ours).all():
+            raise UserError(f"{path}: {name} holds numbers that are not finite: it is damaged")
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+
+
+def average(models: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several models' parameters, summed in float64."""
+    return {
+        name: torch.stack([m[name].double() for m in models]).mean(0).to(tensor.dtype)
+        for name, tensor in models[0].items()
+    }

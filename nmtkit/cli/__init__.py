@@ -1,0 +1,63 @@
+"""The command line: five commands, each parses, calls the core once, and prints.
+
+Nothing heavy is imported here: a command imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from nmtkit import __version__
+from nmtkit.cli.align import align
+from nmtkit.cli.preprocess import preprocess
+from nmtkit.cli.score import score
+from nmtkit.cli.train import train
+from nmtkit.cli.translate import translate
+from nmtkit.errors import UserError
+
+app = typer.Typer(
+    help="Machine translation with attention, from raw parallel text to BLEU and AER.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (preprocess, train, translate, score, align):
+    app.command(no_args_is_help=True)(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"nmtkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 fine, 1 the user's mistake or bad data, 2 wrong usage."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")
+    try:
+        app(prog_name="nmtkit")
+    except UserError as error:
+        print(f"nmtkit: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("nmtkit: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of stdout has gone; Python must not fail once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -1,0 +1,156 @@
+"""nmtkit align."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmtkit.cli.output import STREAM, bar, in_pairs, say, writing
+from nmtkit.errors import UserError
+
+if TYPE_CHECKING:
+    from nmtkit.align import Aligned, AlignOptions
+    from nmtkit.links import Links
+
+_READ, _BOTH, _SHOW = "Reading attention", "Two directions", "Heat maps"
+
+
+def align(
+    models: Annotated[
+        list[Path] | None, typer.Argument(help="Model directory; several: an ensemble.")
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="Source lines, tokens as given.")] = None,
+    target: Annotated[str | None, typer.Option(help="Target lines, tokens as given.")] = None,
+    out: Annotated[str, typer.Option(help="Links, Pharaoh format.")] = STREAM,
+    rows: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=_READ, help="Row of a word: predicting, next or consumed."),
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(rich_help_panel=_READ, help="argmax or threshold.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(rich_help_panel=_READ, help="Least weight of a link.")
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", rich_help_panel=_READ, help="Tokenise the lines first.")
+    ] = False,
+    reverse: Annotated[
+        Path | None, typer.Option(rich_help_panel=_BOTH, help="Model target to source.")
+    ] = None,
+    forward: Annotated[
+        Path | None, typer.Option(rich_help_panel=_BOTH, help="Links to combine: source to target.")
+    ] = None,
+    backward: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=_BOTH, help="Links of the other direction, also written source-target."
+        ),
+    ] = None,
+    symmetrize: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=_BOTH,
+            help="union, intersection, grow-diag, grow-diag-final, grow-diag-final-and.",
+        ),
+    ] = "grow-diag-final-and",
+    heatmap: Annotated[
+        Path | None, typer.Option(rich_help_panel=_SHOW, help="Folder for images (extra: plot).")
+    ] = None,
+    heatmap_format: Annotated[str, typer.Option(rich_help_panel=_SHOW, help="png or svg.")] = "png",
+    show: Annotated[
+        int, typer.Option(rich_help_panel=_SHOW, min=0, help="Draw the first N on the terminal.")
+    ] = 0,
+    batch: Annotated[int, typer.Option(min=1, help="Pairs read at once.")] = 64,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Word links of given sentence pairs: a line of links for every pair of lines."""
+    from nmtkit.errors import unknown
+    from nmtkit.links import SYMMETRISATIONS, format_pharaoh
+
+    if symmetrize not in SYMMETRISATIONS:
+        raise unknown("symmetrisation", symmetrize, SYMMETRISATIONS)
+    if heatmap_format not in ("png", "svg"):
+        raise unknown("heat map format", heatmap_format, ("png", "svg"))
+    if forward or backward:
+        if not (forward and backward) or models or reverse or source or target:
+            raise UserError("--forward and --backward go together, with --symmetrize, alone")
+        found = _combined(forward, backward, symmetrize)
+    else:
+        if not models or source is None or target is None:
+            raise UserError("align needs a model directory, --source and --target")
+        from nmtkit.align import AlignOptions
+        from nmtkit.batches import BatchSize
+
+        chosen = {"rows": rows, "method": method, "threshold": threshold}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        size = BatchSize(sentences=batch, tokens=max(4000, batch), pool=1)
+        try:
+            options = AlignOptions(**given, raw=raw, batch=size)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        found = _read(models, reverse, source, target, options, device, symmetrize)
+        found = _drawn(found, heatmap, heatmap_format, show)
+    with writing(out) as file:
+        for links, _ in found:
+            file.write(format_pharaoh(links) + "\n")
+
+
+Found = Iterator[tuple["Links", "Aligned | None"]]
+
+
+def _combined(forward: Path, backward: Path, symmetrize: str) -> Found:
+    from nmtkit.links import read_links, symmetrise
+
+    both = symmetrise(read_links(forward), read_links(backward), symmetrize)
+    return ((links, None) for links in both)
+
+
+def _read(
+    models: list[Path],
+    reverse: Path | None,
+    source: str,
+    target: str,
+    options: AlignOptions,
+    device: str,
+    symmetrize: str,
+) -> Found:
+    """The links of one direction, or of both together; with the forward attention."""
+    from nmtkit import device as devices
+    from nmtkit.align import align as core
+    from nmtkit.checkpoint import load, load_all
+    from nmtkit.links import SYMMETRISATIONS, transpose
+
+    place = devices.resolve(device)
+    forwards = load_all(models, place)
+    if reverse is None:
+        for one in core(forwards, in_pairs(source, target), options, bar):
+            yield one.links, one
+        return
+    if STREAM in (source, target):
+        raise UserError("with --reverse both files are read twice: neither can be - (stdin)")
+    turned = ((t, s) for s, t in in_pairs(source, target))
+    backwards = core([load(reverse, place)], turned, options)
+    pairs = zip(core(forwards, in_pairs(source, target), options, bar), backwards, strict=True)
+    for one, other in pairs:
+        yield SYMMETRISATIONS[symmetrize](one.links, transpose(other.links)), one
+
+
+def _drawn(found: Found, folder: Path | None, kind: str, show: int) -> Found:
+    """Pass everything on, drawing the attention on the way."""
+    from nmtkit.heatmap import save_heatmap, text_heatmap
+
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+    for number, (links, one) in enumerate(found, 1):
+        if one is not None and number <= show:
+            attention = one.attention[:, :-1]
+            say(text_heatmap(attention, one.source, one.target, links))
+        if one is not None and folder:
+            attention = one.attention[:, :-1]
+            path = folder / f"{number:06d}.{kind}"
+            save_heatmap(path, attention, one.source, one.target, links)
+        yield links, one

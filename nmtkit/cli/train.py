@@ -1,0 +1,125 @@
+"""nmtkit train."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nmtkit.cli.output import say
+from nmtkit.errors import UserError
+
+if TYPE_CHECKING:
+    from nmtkit.train import Position
+
+_RUN = "How long (whichever first)"
+
+
+def train(
+    data: Annotated[
+        Path | None, typer.Argument(help="Prepared corpus; may be left out if --config names it.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Model directory to make.")] = None,
+    arch: Annotated[str | None, typer.Option(help="Architecture [default: rnnsearch].")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Sizes and optimiser: tiny, small, base, paper.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Settings in TOML, such as a model's config.toml.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Any setting: model.hidden=512. Repeatable.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(rich_help_panel=_RUN)] = None,
+    updates: Annotated[int | None, typer.Option(rich_help_panel=_RUN)] = None,
+    minutes: Annotated[float | None, typer.Option(rich_help_panel=_RUN)] = None,
+    seed: Annotated[int | None, typer.Option(help="[default: 1]")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32 or bfloat16 (CUDA).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model.")] = False,
+) -> None:
+    """Train a model on a prepared corpus. Later settings win: preset, --config, --set, options."""
+    from nmtkit import train as core
+
+    given = {
+        "epochs": epochs, "updates": updates, "minutes": minutes,
+        "seed": seed, "device": device, "precision": precision,
+    }  # fmt: skip
+    assignments = [*(set_ or ())]
+    assignments += [f"training.{key}={value}" for key, value in given.items() if value is not None]
+    if out is None:
+        raise UserError("--out must name the model directory to make (or to --resume)")
+    reporter = Terminal()
+    try:
+        if resume:
+            if data or arch or preset or config or overwrite:
+                raise UserError("--resume takes --out and limits only: the run keeps its settings")
+            last = core.resume(out, assignments, reporter)
+        else:
+            settings = core.settings_from(
+                str(data) if data else None, arch, preset, config, assignments
+            )
+            last = core.train(settings, out, reporter, overwrite)
+    except KeyboardInterrupt:
+        say(f"stopped: nmtkit train --resume --out {out} goes on from the last validation")
+        raise
+    finally:
+        reporter.close()
+    say(f"{out}: {_line(last)}")
+
+
+class Terminal:
+    """A progress bar when stderr is a terminal, else a line for every record."""
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+        self.rate = 0.0
+        self.last_minutes = 0.0
+        self.tokens = 0
+
+    def updated(self, position: Position, done: float, record: Mapping[str, object]) -> None:
+        """One update of the bar: loss, speed, part done."""
+        self.tokens += int(str(record["tokens"]))
+        minutes = float(str(record["minutes"]))
+        if minutes - self.last_minutes > 1 / 60:
+            self.rate = self.tokens / (60 * (minutes - self.last_minutes))
+            self.tokens, self.last_minutes = 0, minutes
+        if not sys.stderr.isatty():
+            return
+        if self.bar is None:
+            from tqdm import tqdm
+
+            layout = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+            self.bar = tqdm(total=1.0, file=sys.stderr, bar_format=layout, dynamic_ncols=True)
+        self.bar.n = min(1.0, done)
+        self.bar.set_description(f"epoch {record['epoch']}", refresh=False)
+        self.bar.set_postfix_str(
+            f"update {record['update']}, loss {record['train_loss']:.3f}, "
+            f"{self.rate:.0f} tokens/s, rate {record['learning_rate']:.2g}"
+        )
+
+    def recorded(self, record: Mapping[str, object]) -> None:
+        """One line for what also went into metrics.jsonl."""
+        text = _line(record)
+        if "valid_loss" not in record and self.rate:
+            text += f"  {self.rate:.0f} tokens/s"
+        if self.bar is not None:
+            self.bar.write(text, file=sys.stderr)
+        else:
+            say(text)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+def _line(record: Mapping[str, object]) -> str:
+    return "  ".join(f"{key} {_shown(value)}" for key, value in record.items())
+
+
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

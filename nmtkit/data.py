@@ -1,0 +1,396 @@
+"""The prepared corpus on disk: what `preprocess` writes and `train` reads, memory-mapped.
+
+A folder holds ``manifest.json``, ``report.json``, the text side (see ``text.py``), and for each
+part (``train``, ``valid``) and language two little-endian arrays without a header:
+
+- ``PART.LANGUAGE.ids``      int32, the ids of all sentences end to end, without EOS
+- ``PART.LANGUAGE.offsets``  int64, one more than there are pairs: sentence i is ids[o[i]:o[i+1]]
+
+and ``valid.LANGUAGE.txt``, the validation lines themselves. A folder may come from anywhere, so
+nothing in it is believed: `PreparedCorpus.open` checks every field, size, offset and id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nmtkit.corpus import read_lines
+from nmtkit.errors import UserError
+from nmtkit.files import read_json, sha256, write_json
+from nmtkit.text import Side, Text
+from nmtkit.vocabulary import SPECIALS, UNK
+
+FORMAT = "nmtkit prepared corpus"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+CHUNK = 1 << 20  # array elements checked at a time
+
+IdArray = npt.NDArray[np.int32]
+OffsetArray = npt.NDArray[np.int64]
+_ID = np.dtype("<i4")
+_OFFSET = np.dtype("<i8")
+_LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_REMEDY = "run nmtkit preprocess again"
+
+
+@dataclass(frozen=True)
+class Ids:
+    """One side of one part: ids (all sentences end to end) and offsets (pairs + 1)."""
+
+    ids: IdArray
+    offsets: OffsetArray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> IdArray:
+        """The ids of sentence ``index`` as a view, without EOS. Raises IndexError."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"sentence {index} of {len(self)}")
+        return self.ids[int(self.offsets[index]) : int(self.offsets[index + 1])]
+
+
+class Bitext:
+    """Sentence pairs as ids, read from disk as they are asked for.
+
+    ``source_lengths`` and ``target_lengths`` (pairs,) count the ids, without EOS.
+    """
+
+    def __init__(self, source: Ids, target: Ids) -> None:
+        if len(source) != len(target):
+            raise ValueError(f"{len(source)} source and {len(target)} target sentences")
+        self.source_ids = source
+        self.target_ids = target
+        self.source_lengths: IdArray = np.diff(source.offsets).astype(np.int32)
+        self.target_lengths: IdArray = np.diff(target.offsets).astype(np.int32)
+
+    def __len__(self) -> int:
+        return len(self.source_ids)
+
+    def source(self, index: int) -> IdArray:
+        """The source ids of pair ``index``, a view without EOS. Raises IndexError."""
+        return self.source_ids[index]
+
+    def target(self, index: int) -> IdArray:
+        """The target ids of pair ``index``, a view without EOS. Raises IndexError."""
+        return self.target_ids[index]
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """How much a part holds; with the widths of the arrays this fixes every file size."""
+
+    pairs: int
+    source_ids: int
+    target_ids: int
+
+
+class BitextWriter:
+    """Writes a bitext pair by pair; ``close`` it, or use it in a ``with`` block."""
+
+    def __init__(self, folder: Path, name: str, source_lang: str, target_lang: str) -> None:
+        check_languages(source_lang, target_lang)
+        self._sides = [_SideWriter(folder, name, lang) for lang in (source_lang, target_lang)]
+
+    def add(self, source_ids: Sequence[int] | IdArray, target_ids: Sequence[int] | IdArray) -> None:
+        """Append one pair, ids without EOS."""
+        self._sides[0].add(source_ids)
+        self._sides[1].add(target_ids)
+
+    def close(self) -> PairCounts:
+        """Write out what is left, and say how much there is."""
+        for side in self._sides:
+            side.close()
+        source, target = self._sides
+        return PairCounts(source.sentences, source.total, target.total)
+
+    def __enter__(self) -> BitextWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _SideWriter:
+    """The two files of one language."""
+
+    def __init__(self, folder: Path, name: str, language: str) -> None:
+        self._ids: IO[bytes] = ids_path(folder, name, language).open("wb")
+        self._offsets: IO[bytes] = offsets_path(folder, name, language).open("wb")
+        self._offsets.write(bytes(_OFFSET.itemsize))
+        self.sentences = 0
+        self.total = 0
+
+    def add(self, ids: Sequence[int] | IdArray) -> None:
+        array = np.asarray(ids, dtype=_ID)
+        self._ids.write(array.tobytes())
+        self.sentences += 1
+        self.total += len(array)
+        self._offsets.write(self.total.to_bytes(_OFFSET.itemsize, "little"))
+
+    def close(self) -> None:
+        self._ids.close()
+        self._offsets.close()
+
+
+def ids_path(folder: Path, name: str, language: str) -> Path:
+    """Where the ids of one part and language lie."""
+    return folder / f"{name}.{language}.ids"
+
+
+def offsets_path(folder: Path, name: str, language: str) -> Path:
+    """Where the offsets of one part and language lie."""
+    return folder / f"{name}.{language}.offsets"
+
+
+def lines_path(folder: Path, language: str) -> Path:
+    """Where the raw validation lines of one language lie."""
+    return folder / f"valid.{language}.txt"
+
+
+def check_languages(source_lang: str, target_lang: str) -> None:
+    """Raise UserError unless both can be part of a file name, and of two different ones.
+
+    Names that differ in case only are one file on some systems.
+    """
+    for language in (source_lang, target_lang):
+        if not _LANGUAGE.fullmatch(language):
+            raise UserError(
+                f"language {language!r}: use a code such as 'en' or 'de-AT', at most 32 letters "
+                f"(a-z), digits, '-' and '_'"
+            )
+    if source_lang.casefold() == target_lang.casefold():
+        raise UserError(
+            f"source and target language are both {source_lang!r}: their files need two names"
+        )
+
+
+def write_manifest(
+    folder: Path,
+    texts: tuple[Text, Text],
+    train: PairCounts,
+    valid: PairCounts | None,
+    details: Mapping[str, object],
+) -> None:
+    """Seal a prepared corpus: everything else in ``folder`` must be in its final form.
+
+    ``details`` (JSON values) tells where the corpus comes from; `PreparedCorpus` only keeps it.
+    """
+    source, target = texts
+    arrays = (".ids", ".offsets")
+    files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != MANIFEST)
+    manifest: dict[str, object] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "source_language": source.config.language,
+        "target_language": target.config.language,
+        "train": vars(train),
+        "valid": None if valid is None else vars(valid),
+        **details,
+        "sha256": {path.name: sha256(path) for path in files if path.suffix not in arrays},
+    }
+    write_json(folder / MANIFEST, manifest)
+
+
+@dataclass(frozen=True)
+class PreparedCorpus:
+    """A prepared corpus, opened and checked."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    source_text: Text
+    target_text: Text
+    train: Bitext
+    valid: Bitext | None
+
+    @classmethod
+    def open(cls, folder: Path) -> PreparedCorpus:
+        """Open ``folder`` and check all of it (reads every array once).
+
+        Raises UserError, one line, for whatever is missing, damaged or not what it should be.
+        """
+        folder = Path(folder)
+        _check_entries(folder)
+        fields = _Fields(folder / MANIFEST)
+        languages = fields.languages()
+        counts = {part: fields.counts(part) for part in ("train", "valid")}
+        needed = ["text.json", *(f"vocabulary.{language}" for language in languages)]
+        if counts["valid"] is not None:
+            needed += [lines_path(folder, language).name for language in languages]
+        _check_files(folder, fields.object("sha256"), needed)
+        sides: tuple[Side, Side] = ("source", "target")
+        texts = [_load_text(folder, side, code) for side, code in zip(sides, languages)]
+        train, valid = (
+            None if count is None else _open_part(folder, part, languages, count, texts)
+            for part, count in counts.items()
+        )
+        if train is None or not len(train):
+            raise fields.fault("'train' must hold at least one pair")
+        return cls(folder, fields.table, texts[0], texts[1], train, valid)
+
+    def valid_lines(self) -> tuple[list[str], list[str]]:
+        """The raw validation lines (source, target); pair i is line i. Empty without --valid."""
+        if self.valid is None:
+            return [], []
+        sides = []
+        for text in (self.source_text, self.target_text):
+            path = lines_path(self.folder, text.config.language)
+            lines = list(read_lines(path))
+            if len(lines) != len(self.valid):
+                raise UserError(f"{path} has {len(lines)} lines, not {len(self.valid)}: {_REMEDY}")
+            sides.append(lines)
+        return sides[0], sides[1]
+
+
+class _Fields:
+    """The manifest, one checked field at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.exists():
+            raise UserError(f"{path} is missing: {path.parent} is not a prepared corpus")
+        self.table = read_json(path, "manifest")
+        if self.table.get("format") != FORMAT:
+            raise self.fault(f"'format' must be {FORMAT!r}")
+        version = self.table.get("format_version")
+        if type(version) is not int or version != FORMAT_VERSION:
+            raise self.fault(
+                f"format version {version!r}, and this nmtkit reads only {FORMAT_VERSION}"
+            )
+
+    def fault(self, what: str) -> UserError:
+        return UserError(f"{self.path}: {what}; {_REMEDY}")
+
+    def languages(self) -> tuple[str, str]:
+        values = [self.table.get(f"{side}_language") for side in ("source", "target")]
+        if not all(isinstance(value, str) for value in values):
+            raise self.fault("'source_language' and 'target_language' must be strings")
+        source, target = (str(value) for value in values)
+        try:
+            check_languages(source, target)
+        except UserError as error:
+            raise self.fault(str(error)) from error
+        return source, target
+
+    def natural(self, table: Mapping[str, Any], key: str) -> int:
+        value = table.get(key)
+        if type(value) is not int or value < 0:  # True is an int to isinstance
+            raise self.fault(f"{key!r} must be a number from 0 up, not {value!r}")
+        return value
+
+    def object(self, key: str) -> dict[str, Any]:
+        table = self.table.get(key)
+        if not isinstance(table, dict):
+            raise self.fault(f"{key!r} must be an object")
+        return table
+
+    def counts(self, part: str) -> PairCounts | None:
+        if part == "valid" and self.table.get(part) is None:
+            return None
+        table = self.object(part)
+        numbers = (self.natural(table, key) for key in ("pairs", "source_ids", "target_ids"))
+        return PairCounts(*numbers)
+
+
+def _check_files(folder: Path, checksums: Mapping[str, Any], needed: Sequence[str]) -> None:
+    """Every listed file is there, lies in ``folder`` itself, and is unchanged."""
+    for name in needed:
+        if name not in checksums:
+            raise UserError(f"{folder / MANIFEST}: 'sha256' lacks {name!r}; {_REMEDY}")
+    for name, checksum in checksums.items():
+        if not _FILE_NAME.fullmatch(name):
+            raise UserError(f"{folder / MANIFEST}: {name!r} is not the name of a file; {_REMEDY}")
+        _check_file(folder / name)
+        if sha256(folder / name) != checksum:
+            raise UserError(f"{folder / name} is not as written (its sha256 differs): {_REMEDY}")
+
+
+def _check_entries(folder: Path) -> None:
+    """A link could lead out of the folder, and a pipe would wait for ever."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder: give the --out of nmtkit preprocess")
+    for path in folder.iterdir():
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise UserError(f"{path} is not a plain file: put one in its place, or {_REMEDY}")
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        raise UserError(f"{path} is missing or not a file: {_REMEDY}")
+
+
+def _load_text(folder: Path, side: Side, language: str) -> Text:
+    text = Text.load(folder, side)
+    if text.config.language != language or text.vocabulary is None:
+        raise UserError(
+            f"{folder / 'text.json'}: the {side} side must be {language!r}, as the manifest says, "
+            f"and have a vocabulary; {_REMEDY}"
+        )
+    return text
+
+
+def _open_part(
+    folder: Path, part: str, languages: tuple[str, str], counts: PairCounts, texts: Sequence[Text]
+) -> Bitext:
+    """Only validation may hold empty sentences: there no line is ever dropped."""
+    sides = []
+    for language, total, text in zip(languages, (counts.source_ids, counts.target_ids), texts):
+        path = ids_path(folder, part, language)
+        ids: IdArray = _map(path, _ID, total)
+        _check_ids(path, ids, len(text.vocabulary or ()))
+        path = offsets_path(folder, part, language)
+        offsets: OffsetArray = _map(path, _OFFSET, counts.pairs + 1)
+        _check_offsets(path, offsets, total, shortest=0 if part == "valid" else 1)
+        sides.append(Ids(ids, offsets))
+    return Bitext(*sides)
+
+
+def _map(path: Path, kind: np.dtype[Any], length: int) -> npt.NDArray[Any]:
+    _check_file(path)
+    size, wanted = path.stat().st_size, length * kind.itemsize
+    if size != wanted:
+        raise UserError(f"{path} has {size} bytes, not {wanted} as the manifest says: {_REMEDY}")
+    if not length:
+        return np.empty(0, kind)  # nothing cannot be mapped
+    try:
+        return np.asarray(np.memmap(path, dtype=kind, mode="r"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _check_offsets(path: Path, offsets: OffsetArray, total: int, shortest: int) -> None:
+    """From 0 to ``total``, and never less than ``shortest`` apart."""
+    if offsets[0] != 0 or offsets[-1] != total:
+        raise UserError(
+            f"{path}: offsets run from {offsets[0]} to {offsets[-1]}, not from 0 to {total}: "
+            f"{_REMEDY}"
+        )
+    for start in range(0, len(offsets) - 1, CHUNK):
+        chunk = offsets[start : start + CHUNK + 1]
+        # Compared, not subtracted: the difference of two damaged numbers can overflow.
+        wrong = chunk[1:] < chunk[:-1] if not shortest else chunk[1:] <= chunk[:-1]
+        if wrong.any():
+            place = start + int(wrong.argmax())
+            kind = "empty or overlap others" if shortest else "overlap others"
+            raise UserError(f"{path}: sentence {place} is {kind} (offsets fall): {_REMEDY}")
+
+
+def _check_ids(path: Path, ids: IdArray, vocabulary: int) -> None:
+    """Ordinary tokens and UNK only: text has no PAD, BOS or EOS of its own."""
+    for start in range(0, len(ids), CHUNK):
+        chunk = ids[start : start + CHUNK]
+        wrong = ((chunk < len(SPECIALS)) & (chunk != UNK)) | (chunk >= vocabulary)
+        if wrong.any():
+            place = int(wrong.argmax())
+            raise UserError(
+                f"{path}: id {chunk[place]} at position {start + place} is not a token of the "
+                f"vocabulary ({vocabulary}): {_REMEDY}"
+            )

@@ -1,0 +1,47 @@
+"""The architectures `--arch` offers. To add one: a file here and a line in ARCHITECTURES."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nmtkit.errors import unknown
+from nmtkit.models.rnnsearch import PRESETS as RNNSEARCH_PRESETS
+from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
+from nmtkit.models.seq2seq import AnySeq2Seq
+
+AnyConfig = RNNsearchConfig  # a union, once there are several
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A model class, its settings, and named sizes: overrides of [model] and [training]."""
+
+    config: type[AnyConfig]
+    model: type[RNNsearch]
+    presets: Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "rnnsearch": Architecture(RNNsearchConfig, RNNsearch, RNNSEARCH_PRESETS),
+}
+
+
+def architecture(name: str) -> Architecture:
+    """The entry of ARCHITECTURES; UserError with the choices when there is none."""
+    if name not in ARCHITECTURES:
+        raise unknown("architecture", name, ARCHITECTURES)
+    return ARCHITECTURES[name]
+
+
+def blank_model(config: AnyConfig, source_size: int, target_size: int) -> AnySeq2Seq:
+    """The model without values in its parameters; sizes are those of the vocabularies."""
+    return architecture(config.architecture).model(config, source_size, target_size)
+
+
+def build_model(config: AnyConfig, source_size: int, target_size: int) -> AnySeq2Seq:
+    """The model with fresh parameters from torch's generator."""
+    model = blank_model(config, source_size, target_size)
+    model.initialise()
+    return model

@@ -1,0 +1,85 @@
+"""The softmax layer and its loss, in chunks, so that (N, V) logits never stand in memory whole."""
+
+# torch.autograd.Function has no types.
+# mypy: disable-error-code="untyped-decorator, no-untyped-call, override"
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+CHUNK = 256  # rows of logits held at a time
+
+
+def linear_cross_entropy_plain(
+    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """The reference: features (N, F), weight (V, F), bias (V,), targets (N,) -> two sums, nats."""
+    logits = F.linear(features, weight, bias)
+    smoothed = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=label_smoothing)
+    return smoothed, F.cross_entropy(logits.detach(), targets, reduction="sum")
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    """Computes the gradients in the forward pass, a chunk at a time; the backward scales them."""
+
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+    def forward(
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        size = weight.shape[0]
+        d_features = torch.empty_like(features)
+        d_weight = torch.zeros_like(weight)
+        d_bias = torch.zeros_like(bias)
+        loss = features.new_zeros(())
+        nll = features.new_zeros(())
+        transposed = weight.t()
+        for begin in range(0, features.shape[0], CHUNK):
+            rows = features[begin : begin + CHUNK]
+            target = targets[begin : begin + CHUNK].unsqueeze(1)
+            logits = torch.addmm(bias, rows, transposed)
+            logits -= logits.amax(1, keepdim=True)
+            at_target = logits.gather(1, target)
+            mean = logits.mean(1, keepdim=True) if smoothing else at_target
+            total = logits.exp_().sum(1, keepdim=True)
+            log_total = total.log()
+            nll += (log_total - at_target).sum()
+            loss += (log_total - (1 - smoothing) * at_target - smoothing * mean).sum()
+            # d loss / d logits = softmax - [(1 - smoothing) one-hot + smoothing / V]
+            gradient = logits.div_(total)
+            if smoothing:
+                gradient -= smoothing / size
+            gradient.scatter_add_(1, target, torch.full_like(at_target, smoothing - 1))
+            torch.mm(gradient, weight, out=d_features[begin : begin + CHUNK])
+            d_weight.addmm_(gradient.t(), rows)
+            d_bias += gradient.sum(0)
+        ctx.save_for_backward(d_features, d_weight, d_bias)
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    @once_differentiable
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        return *(saved * d_loss for saved in ctx.saved_tensors), None, None
+
+
+def linear_cross_entropy(
+    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """`linear_cross_entropy_plain` with bounded memory."""
+    loss: Tensor
+    nll: Tensor
+    if torch.is_grad_enabled():
+        loss, nll = _LinearCrossEntropy.apply(features, weight, bias, targets, label_smoothing)
+        return loss, nll
+    loss = nll = features.new_zeros(())
+    for rows, target in zip(features.split(CHUNK), targets.split(CHUNK), strict=True):
+        smoothed, plain = linear_cross_entropy_plain(rows, weight, bias, target, label_smoothing)
+        loss, nll = loss + smoothed, nll + plain
+    return loss, nll

@@ -1,0 +1,327 @@
+"""The training loop: updates, validation, schedule, what is best, what is kept."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from nmtkit.batches import Batch, BatchSize, Indices, epoch_batches, length_sorted
+from nmtkit.checkpoint import WEIGHTS, Trained, average, read_tensors, write_tensors
+from nmtkit.data import Bitext, PreparedCorpus
+from nmtkit.errors import UserError
+from nmtkit.models.seq2seq import AnySeq2Seq
+from nmtkit.score import score_text
+from nmtkit.search import SearchOptions
+from nmtkit.train.optimise import learning_rate
+from nmtkit.train.resegment import resegment
+from nmtkit.train.settings import Settings
+from nmtkit.train.state import Position, load_state, save_state
+from nmtkit.translate import TranslateOptions, translate
+
+METRICS = "metrics.jsonl"
+KEPT = "validated"  # folder of the models to average
+RECORD_EVERY = 100  # updates
+MOST_SKIPPED = 10  # updates in a row whose gradient was not finite
+
+Record = Mapping[str, object]
+
+
+class Reporter(Protocol):
+    """Who is told how training goes; the command line shows it."""
+
+    def updated(self, position: Position, done: float, record: Record) -> None:
+        """After every update: how much of the run is done (0 to 1), and its figures."""
+
+    def recorded(self, record: Record) -> None:
+        """A line has gone into metrics.jsonl."""
+
+
+class Silent:
+    """The reporter that says nothing."""
+
+    def updated(self, position: Position, done: float, record: Record) -> None:
+        pass
+
+    def recorded(self, record: Record) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update's figures: loss summed over the target tokens in nats, tokens, gradient norm."""
+
+    loss: float
+    tokens: int
+    norm: float
+
+
+class Trainer:
+    """One run, new or resumed, into one model directory."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        corpus: PreparedCorpus,
+        trained: Trained,
+        optimizer: torch.optim.Optimizer,
+        reporter: Reporter,
+    ) -> None:
+        self.settings, self.config = settings, settings.training
+        self.corpus, self.trained, self.reporter = corpus, trained, reporter
+        self.model: AnySeq2Seq = trained.model
+        self.folder: Path = trained.folder
+        self.optimizer, self.position = optimizer, Position()
+        self.device = next(self.model.parameters()).device
+        self.size = BatchSize(
+            self.config.batch_sentences, self.config.batch_tokens, self.config.pool
+        )
+        self.began = time.monotonic()
+        self.skipped_in_a_row = 0
+        self.batches_of_epoch = 0
+
+    def resume(self) -> None:
+        """Take up the run where its checkpoint stands; UserError when there is none."""
+        self.position = load_state(self.folder, self.model, self.optimizer, self.device)
+        self.began = time.monotonic() - self.position.seconds
+        log = self.folder / METRICS
+        if not log.is_file() or log.stat().st_size < self.position.log_bytes:
+            raise UserError(f"{log}: shorter than the checkpoint says: it was changed")
+        with log.open("r+b") as file:
+            file.truncate(self.position.log_bytes)
+
+    def run(self) -> Record:
+        """Train until a limit is reached; the last record, which says what was kept."""
+        while not self._over():
+            self._epoch()
+        if self.position.update != self.position.validated:
+            self._validate()
+        return self._finish()
+
+    def done(self) -> float:
+        """The part of the run that is behind, 0 to 1, by the limit that is nearest."""
+        config, position = self.config, self.position
+        parts = [0.0]
+        if config.epochs:
+            within = position.batch / max(1, self.batches_of_epoch)
+            parts.append((position.epoch + within) / config.epochs)
+        if config.updates:
+            parts.append(position.update / config.updates)
+        if config.minutes:
+            parts.append((time.monotonic() - self.began) / (60 * config.minutes))
+        return max(parts)
+
+    def _over(self) -> bool:
+        patience = self.config.patience
+        return self.done() >= 1 or bool(patience and self.position.stale >= patience)
+
+    def _epoch(self) -> None:
+        """From the batch where the position stands to the end of the epoch, or of the run."""
+        position, config = self.position, self.config
+        bitext = self._bitext(position.epoch)
+        batches = epoch_batches(
+            bitext.source_lengths, bitext.target_lengths, self.size, config.seed, position.epoch
+        )
+        self.batches_of_epoch = len(batches)
+        for indices in batches[position.batch :]:
+            self._count(self._update(_batch(bitext, indices)))
+            last = position.batch == len(batches)
+            if last:
+                position.epoch, position.batch = position.epoch + 1, 0
+            every = config.valid_every
+            if (position.update % every == 0) if every else last:
+                self._validate()
+            if self._over():
+                return
+
+    def _bitext(self, epoch: int) -> Bitext:
+        dropout, bitext = self.config.bpe_dropout, self.corpus.train
+        if not dropout:
+            return bitext
+        source, target = self.trained.source, self.trained.target
+        seed = (self.config.seed, epoch)
+        vocabularies = self.trained.source_vocabulary, self.trained.target_vocabulary
+        return Bitext(
+            resegment(bitext.source_ids, source, vocabularies[0], dropout, (*seed, 0)),
+            resegment(bitext.target_ids, target, vocabularies[1], dropout, (*seed, 1)),
+        )
+
+    def _update(self, batch: Batch) -> Update:
+        """One step of the optimiser, unless the gradient is not finite."""
+        position, config = self.position, self.config
+        batch = batch.to(self.device)
+        self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        smoothed, nll = self._loss(batch, config.label_smoothing)
+        tokens = int(batch.target_mask.sum())
+        over = tokens if config.normalise == "tokens" else len(batch.source)
+        (smoothed / over).backward()  # type: ignore[no-untyped-call]
+        limit = config.clip or math.inf
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        position.update += 1
+        position.batch += 1
+        rate = learning_rate(position.update, self.done(), position.decays, config)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        if math.isfinite(norm):
+            self.optimizer.step()
+            self.skipped_in_a_row = 0
+        else:
+            position.skipped += 1
+            self.skipped_in_a_row += 1
+            if self.skipped_in_a_row == MOST_SKIPPED:
+                raise UserError(
+                    f"update {position.update}: the gradient was not finite {MOST_SKIPPED} times "
+                    "in a row: lower training.learning_rate or training.clip; the best model so "
+                    f"far is in {self.folder}"
+                )
+        return Update(float(nll), tokens, norm)
+
+    def _loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
+        half = self.config.precision == "bfloat16"
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
+            memory = self.model.encode(batch.source, batch.source_mask)
+            features, _ = self.model.features(batch.target_in, memory, batch.target_mask)
+            targets = batch.target_out[batch.target_mask]
+            return self.model.loss(features, targets, smoothing)
+
+    def _count(self, update: Update) -> None:
+        position = self.position
+        seconds = time.monotonic() - self.began
+        if math.isfinite(update.norm):
+            position.loss += update.loss
+            position.tokens += update.tokens
+        record = {
+            "update": position.update,
+            "epoch": position.epoch + 1,
+            "train_loss": position.loss / max(1, position.tokens),
+            "tokens": update.tokens,
+            "gradient_norm": update.norm,
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "minutes": seconds / 60,
+        }
+        self.reporter.updated(position, self.done(), record)
+        if position.update % RECORD_EVERY == 0:
+            self._record({**record, "skipped_updates": position.skipped})
+            position.loss, position.tokens = 0.0, 0
+
+    def _validate(self) -> None:
+        """Score the dev set, keep the model if it is the best, write the checkpoint."""
+        position, config = self.position, self.config
+        figures = self.figures()
+        position.validated = position.update
+        better = self._better(figures)
+        position.stale = 0 if better else position.stale + 1
+        position.waited = 0 if better else position.waited + 1
+        if position.waited >= config.decay_patience and config.schedule == "plateau":
+            position.waited, position.decays = 0, position.decays + 1
+        if better:
+            position.best, position.best_update = (
+                figures.get(_figure(config.select)),
+                position.update,
+            )
+            write_tensors(self.folder / WEIGHTS, self.model.state_dict())
+        position.seconds = time.monotonic() - self.began
+        self._keep()
+        minutes = position.seconds / 60
+        self._record(
+            {
+                "update": position.update,
+                "epoch": position.epoch + 1,
+                **figures,
+                "best": better,
+                "minutes": minutes,
+            }
+        )
+        save_state(self.folder, self.model, self.optimizer, position)
+
+    def figures(self) -> dict[str, float]:
+        """Dev loss in nats a token, and dev BLEU, of the model as it stands; {} without dev set."""
+        valid = self.corpus.valid
+        if valid is None:
+            return {}
+        self.model.eval()
+        loss, tokens = 0.0, 0
+        lengths = list(zip(valid.source_lengths, valid.target_lengths, strict=True))
+        present = [i for i, pair in enumerate(lengths) if min(pair)]
+        with torch.no_grad():
+            for rows in length_sorted([max(lengths[i]) for i in present], self.size):
+                batch = _batch(valid, [present[row] for row in rows]).to(self.device)
+                loss += float(self._loss(batch, 0.0)[1])
+                tokens += int(batch.target_mask.sum())
+        sources, references = self.corpus.valid_lines()
+        search = SearchOptions(beam=self.config.valid_beam)
+        options = TranslateOptions(search=search)
+        hypotheses = [n_best[0].text for n_best in translate([self.trained], sources, options)]
+        bleu = score_text({"dev": hypotheses}, references, ["bleu"])["dev"][0]
+        return {"valid_loss": loss / max(1, tokens), "valid_bleu": bleu.value}
+
+    def _better(self, figures: Mapping[str, float]) -> bool:
+        best, name = self.position.best, _figure(self.config.select)
+        if best is None or name not in figures:
+            return True
+        return figures[name] > best if self.config.select == "bleu" else figures[name] < best
+
+    def _keep(self) -> None:
+        """Put this model among the last ones that may be averaged."""
+        if self.config.average < 2:
+            return
+        folder = self.folder / KEPT
+        folder.mkdir(exist_ok=True)
+        write_tensors(folder / f"{self.position.update:09d}.safetensors", self.model.state_dict())
+        for old in self._kept()[: -self.config.average]:
+            old.unlink()
+
+    def _kept(self) -> list[Path]:
+        return sorted((self.folder / KEPT).glob("*.safetensors"))
+
+    def _finish(self) -> Record:
+        """Try the average of the last models; say what is in the model directory."""
+        position = self.position
+        kept = self._kept()
+        averaged = False
+        figures: dict[str, float] = {}
+        if len(kept) > 1:
+            self.model.load_state_dict(average([read_tensors(p, self.device) for p in kept]))
+            figures = self.figures()
+            averaged = bool(figures) and self._better(figures)
+            if averaged:
+                position.best = figures[_figure(self.config.select)]
+                write_tensors(self.folder / WEIGHTS, self.model.state_dict())
+            for path in kept:
+                path.unlink()
+            (self.folder / KEPT).rmdir()
+        record = {
+            "finished": True,
+            "updates": position.update,
+            "minutes": (time.monotonic() - self.began) / 60,
+            "best_update": position.best_update,
+            f"best_{_figure(self.config.select)}": position.best,
+            "averaged": averaged,
+            **({f"average_{name}": value for name, value in figures.items()}),
+        }
+        self._record(record)
+        return record
+
+    def _record(self, record: Record) -> None:
+        line = json.dumps(record, allow_nan=False, default=str) + "\n"
+        with (self.folder / METRICS).open("a", encoding="utf-8", newline="\n") as file:
+            file.write(line)
+            self.position.log_bytes = file.tell()
+        self.reporter.recorded(record)
+
+
+def _figure(select: str) -> str:
+    return f"valid_{select}"
+
+
+def _batch(bitext: Bitext, indices: Indices | list[int]) -> Batch:
+    rows = [int(i) for i in indices]
+    return Batch.of([bitext.source(i) for i in rows], [bitext.target(i) for i in rows])

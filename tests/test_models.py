@@ -1,0 +1,438 @@
+"""The contract of every architecture as laws, and RNNsearch against its equations.
+
+A new architecture inherits the laws with its line in TINY.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nmtkit.errors import UserError
+from nmtkit.models import ARCHITECTURES, blank_model, build_model, output
+from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
+from nmtkit.models.seq2seq import AnySeq2Seq
+from nmtkit.vocabulary import BOS, EOS, PAD, UNK
+from tests import reference_rnnsearch as reference
+
+# Sizes all different where they may be, so that mixed-up dimensions cannot pass.
+TINY: dict[str, list[dict[str, Any]]] = {
+    "rnnsearch": [
+        {"order": order, "reset": reset}
+        | {"embedding": 3, "encoder_hidden": 2, "hidden": 4, "attention": 3, "maxout": 2}
+        for order in reference.ORDERS
+        for reset in reference.RESETS
+    ],
+}
+SOURCE_SIZE, TARGET_SIZE = 8, 7
+VARIANTS = [
+    pytest.param((name, settings), id="-".join([name, *map(str, settings.values())][:3]))
+    for name in ARCHITECTURES
+    for settings in TINY[name]
+]
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+# y_1 .. y_n without EOS; ragged on both sides, sources in no order of length.
+PAIRS: list[Pair] = [
+    ((6, 3), (1,)),
+    ((4, 5, 1, 7, 3), (4, 6, 5)),
+    ((5, 5, 3), (6, 6, 4, 4, 1)),
+    ((3,), ()),
+]
+
+
+def build(variant: tuple[str, dict[str, Any]], seed: int = 1, sharpness: float = 1.0) -> AnySeq2Seq:
+    """A float64 model with parameters large enough for every gate and weight to matter.
+
+    The paper's initialisation would not do: with v_a = 0 the attention is uniform whatever it sees.
+    """
+    name, settings = variant
+    model = blank_model(ARCHITECTURES[name].config(**settings), SOURCE_SIZE, TARGET_SIZE)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        model = model.double()
+        for parameter in model.parameters():
+            parameter.normal_(generator=generator)
+        model.output.weight *= sharpness
+    return model.eval()
+
+
+def padded(rows: Sequence[Sequence[int]], junk: Sequence[int] = (PAD,)) -> tuple[Tensor, Tensor]:
+    """Ids (B, S) and mask (B, S); `junk` goes round where the padding is."""
+    width = max(map(len, rows))
+    ids = [[*row, *((list(junk) * width)[: width - len(row)])] for row in rows]
+    mask = [[True] * len(row) + [False] * (width - len(row)) for row in rows]
+    return torch.tensor(ids), torch.tensor(mask)
+
+
+def forced(
+    model: AnySeq2Seq, source: Sequence[int], target: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """One sentence alone, without padding: log-probabilities (n+1, V), attention (n+1, S)."""
+    ids, mask = padded([source])
+    logits, attention = model.decode(torch.tensor([[BOS, *target]]), model.encode(ids, mask))
+    return F.log_softmax(logits[0], 1), attention[0]
+
+
+def training_loss(model: AnySeq2Seq, pairs: Sequence[Pair], junk: Sequence[int] = (PAD,)) -> Tensor:
+    """Minus the log-probability of the targets, the way training computes it."""
+    source, mask = padded([source for source, _ in pairs], junk)
+    target_in, real = padded([(BOS, *target) for _, target in pairs], junk)
+    target_out, _ = padded([(*target, EOS) for _, target in pairs])
+    features, _ = model.features(target_in, model.encode(source, mask), real)
+    return model.loss(features, target_out[real])[0]
+
+
+def gradients(model: AnySeq2Seq, loss: Tensor) -> dict[str, Tensor]:
+    model.zero_grad()
+    loss.backward()
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    assert found.keys() == dict(model.named_parameters()).keys()
+    return found
+
+
+def close(found: Tensor, expected: Tensor, atol: float = 1e-12, name: str = "") -> None:
+    torch.testing.assert_close(
+        found, expected, rtol=0, atol=atol, msg=lambda text: f"{name}: {text}"
+    )
+
+
+@pytest.fixture(params=VARIANTS)
+def model(request: pytest.FixtureRequest) -> AnySeq2Seq:
+    return build(request.param)
+
+
+# RNNsearch is its equations
+
+
+def in_numpy(model: torch.nn.Module) -> dict[str, np.ndarray]:
+    return {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
+
+
+def rnnsearch(order: str, reset: str) -> RNNsearch:
+    [settings] = [s for s in TINY["rnnsearch"] if (s["order"], s["reset"]) == (order, reset)]
+    found = build(("rnnsearch", settings))
+    assert isinstance(found, RNNsearch)
+    return found
+
+
+def fix_dropout(model: RNNsearch, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, np.ndarray]]:
+    """Recurrent dropout with given masks, one of each kind a sentence of PAIRS."""
+    generator = np.random.default_rng(3)
+    config, batch = model.config, len(PAIRS)
+    encoder = generator.choice([0.0, 2.0], (2, batch, config.encoder_hidden))
+    decoder = generator.choice([0.0, 2.0], (batch, config.hidden))
+
+    def mask(shape: tuple[int, ...], like: Tensor) -> Tensor:
+        [found] = [m for m in (encoder, decoder) if m.shape == shape]
+        return torch.from_numpy(found)
+
+    monkeypatch.setattr(model, "_recurrent_mask", mask)
+    return [
+        {"forward": encoder[0, b], "backward": encoder[1, b], "decoder": decoder[b]}
+        for b in range(batch)
+    ]
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["fast", "plain"])
+@pytest.mark.parametrize("reset", reference.RESETS)
+@pytest.mark.parametrize("order", reference.ORDERS)
+def test_values_equal_the_equations(order: str, reset: str, plain: bool) -> None:
+    model = rnnsearch(order, reset)
+    model.plain = plain
+    source, mask = padded([source for source, _ in PAIRS])
+    target_in, _ = padded([(BOS, *target) for _, target in PAIRS])
+    memory = model.encode(source, mask)
+    logits, attention = model.decode(target_in, memory)
+    for b, (source_ids, target) in enumerate(PAIRS):
+        expected = reference.forward(in_numpy(model), order, reset, source_ids, (BOS, *target))
+        rows, columns = len(target) + 1, len(source_ids)
+        for found, name in (
+            (memory.annotations[b, :columns], "annotations"),
+            (attention[b, :rows, :columns], "attention"),
+            (F.log_softmax(logits[b, :rows], 1), "log_probs"),
+        ):
+            np.testing.assert_allclose(found.detach().numpy(), expected[name], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dropout", [False, True], ids=["all", "dropout"])
+@pytest.mark.parametrize("reset", reference.RESETS)
+@pytest.mark.parametrize("order", reference.ORDERS)
+def test_training_equals_the_equations(
+    order: str, reset: str, dropout: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loss and, by central differences on the reference, the gradient of every single number."""
+    model = rnnsearch(order, reset)
+    masks = fix_dropout(model, monkeypatch) if dropout else None
+    parameters = in_numpy(model)
+
+    def loss() -> float:
+        return reference.loss(parameters, order, reset, PAIRS, masks)
+
+    found_loss = training_loss(model, PAIRS)
+    assert found_loss.item() == pytest.approx(loss(), abs=1e-11)
+    step = 1e-5
+    for name, gradient in gradients(model, found_loss).items():
+        values = parameters[name]
+        expected = np.empty_like(values)
+        for index in np.ndindex(values.shape):
+            value = values[index]
+            values[index] = value + step
+            above = loss()
+            values[index] = value - step
+            expected[index] = (above - loss()) / (2 * step)
+            values[index] = value
+        np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_recurrent_dropout_is_one_scaled_mask_and_only_in_training() -> None:
+    config = RNNsearchConfig(
+        embedding=3, encoder_hidden=2, hidden=4, attention=3, maxout=2, dropout_recurrent=0.25
+    )
+    torch.manual_seed(1)
+    model = RNNsearch(config, SOURCE_SIZE, TARGET_SIZE)
+    like = torch.zeros(1)
+    mask = model._recurrent_mask((40, 50), like)
+    assert mask is not None
+    assert mask.unique().tolist() == [0.0, pytest.approx(1 / 0.75)]
+    assert (mask == 0).double().mean().item() == pytest.approx(0.25, abs=0.05)
+    assert model.eval()._recurrent_mask((40, 50), like) is None
+
+
+@pytest.mark.parametrize(
+    "rate", ["embedding", "readout", "recurrent", "source_word", "target_word"]
+)
+def test_each_dropout_acts_in_training_only(rate: str) -> None:
+    settings = TINY["rnnsearch"][0]
+    model = build(("rnnsearch", settings))
+    dropped = build(("rnnsearch", settings | {f"dropout_{rate}": 0.5}))
+    expected = training_loss(model, PAIRS)
+    assert training_loss(dropped, PAIRS) == expected
+    assert training_loss(model.train(), PAIRS) == expected
+    dropped.train()
+    torch.manual_seed(1)
+    assert len({training_loss(dropped, PAIRS).item() for _ in range(4)} - {expected.item()}) == 4
+
+
+def test_initialisation_is_the_papers() -> None:
+    """Section B.1."""
+    torch.manual_seed(1)
+    config = RNNsearchConfig(
+        embedding=30, encoder_hidden=40, hidden=50, attention=60, maxout=35, reset="after"
+    )
+    model = build_model(config, 100, 100)
+    for name, parameter in model.named_parameters():
+        leaf = name.rsplit(".", 1)[-1]
+        if leaf == "U":
+            for block in parameter.chunk(3):
+                product = (block @ block.T).detach()
+                torch.testing.assert_close(product, torch.eye(len(block)), rtol=0, atol=1e-5)
+        elif leaf in ("v_a", "b", "b_candidate", "b_a", "b_o", "bias"):
+            assert not parameter.any(), name
+        else:
+            deviation = 0.001 if leaf in ("W_a", "U_a") else 0.01
+            assert parameter.std().item() == pytest.approx(deviation, rel=0.1), name
+            assert abs(parameter.mean().item()) < deviation / 10, name
+
+
+def test_size_of_the_papers_model() -> None:
+    """By hand, with the defaults: E 620, n 1000, n' 1000, l 500, and 14 words a side."""
+    gru_encoder = 3 * (1000 * 620 + 1000 * 1000 + 1000)
+    gru_decoder = 3 * (1000 * (620 + 2000) + 1000 * 1000 + 1000)
+    attention = 1000 * 1000 + 1000 * 2000 + 1000 + 1000
+    readout = 1000 * (1000 + 620 + 2000) + 1000
+    embeddings, softmax, initial = 2 * 14 * 620, 14 * 500 + 14, 1000 * 1000 + 1000
+    expected = embeddings + 2 * gru_encoder + initial + gru_decoder + attention + readout + softmax
+    model = blank_model(RNNsearchConfig(), 14, 14)
+    assert sum(parameter.numel() for parameter in model.parameters()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"), [(name, p) for name in ARCHITECTURES for p in ARCHITECTURES[name].presets]
+)
+def test_presets_are_settings_of_their_architecture(name: str, preset: str) -> None:
+    tables = ARCHITECTURES[name].presets[preset]
+    assert tables.keys() == {"model", "training"}
+    assert ARCHITECTURES[name].config(**tables["model"]).architecture == name
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"hidden": 0}, {"maxout": -1}, {"dropout_readout": 1.0}, {"dropout_embedding": -0.1}]
+)
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+        RNNsearchConfig(**wrong)
+
+
+def test_unknown_architecture() -> None:
+    config = RNNsearchConfig(architecture="rnnserch")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="did you mean 'rnnsearch'"):
+        build_model(config, SOURCE_SIZE, TARGET_SIZE)
+
+
+# Laws of every architecture
+
+
+def test_padding_and_batch_change_nothing(model: AnySeq2Seq) -> None:
+    """Values: every sentence as if alone, whatever ids stand where the mask says padding."""
+    source, mask = padded([source for source, _ in PAIRS], junk=(5, 7, 3))
+    target_in, _ = padded([(BOS, *target) for _, target in PAIRS], junk=(6, 4))
+    logits, attention = model.decode(target_in, model.encode(source, mask))
+    for b, (source_ids, target) in enumerate(PAIRS):
+        log_probs, alone = forced(model, source_ids, target)
+        rows, columns = len(target) + 1, len(source_ids)
+        found = F.log_softmax(logits[b, :rows], 1)
+        close(found, log_probs)
+        close(attention[b, :rows, :columns], alone)
+
+
+def test_padding_and_batch_change_no_gradient(model: AnySeq2Seq) -> None:
+    found = gradients(model, training_loss(model, PAIRS, junk=(5, 4, 1)))
+    alone = [gradients(model, training_loss(model, [pair])) for pair in PAIRS]
+    for name, gradient in found.items():
+        expected = torch.stack([each[name] for each in alone]).sum(0)
+        close(gradient, expected, 1e-11, name)
+
+
+def test_features_and_output_layer_make_decode(model: AnySeq2Seq) -> None:
+    source, mask = padded([source for source, _ in PAIRS])
+    target_in, real = padded([(BOS, *target) for _, target in PAIRS])
+    target_out, _ = padded([(*target, EOS) for _, target in PAIRS])
+    memory = model.encode(source, mask)
+    logits, attention = model.decode(target_in, memory)
+    features, same_attention = model.features(target_in, memory)
+    packed, _ = model.features(target_in, memory, real)
+    close(model.output(features), logits)
+    close(same_attention, attention)
+    close(model.output(packed), logits[real])
+    log_probs = F.log_softmax(logits, 2).gather(2, target_out.unsqueeze(2)).squeeze(2)
+    expected = -log_probs[real].sum()
+    for found in model.loss(packed, target_out[real]):
+        close(found, expected, 1e-11)
+
+
+def steps(
+    model: AnySeq2Seq, memory: Any, targets: Sequence[Sequence[int]], beam: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Log-probabilities (R, V) and attention (R, S) at each position, a target a row."""
+    state = model.start(memory, beam)
+    for tokens in zip(*targets, strict=True):
+        logits, attention, state = model.step(torch.tensor(tokens), state, memory)
+        yield F.log_softmax(logits, 1), attention
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_stepping_is_teacher_forcing(model: AnySeq2Seq, beam: int) -> None:
+    """Sentence b owns rows b·K … b·K+K-1, and the rows change nothing in one another."""
+    generator = random.Random(1)
+    sources = [source for source, _ in PAIRS]
+    rows = [(BOS, *generator.choices((UNK, 4, 5, 6), k=4)) for _ in range(len(sources) * beam)]
+    expected = [forced(model, sources[r // beam], rows[r][1:]) for r in range(len(rows))]
+    memory = model.encode(*padded(sources))
+    for t, (log_probs, attention) in enumerate(steps(model, memory, rows, beam)):
+        for r, (rows_log_probs, rows_attention) in enumerate(expected):
+            columns = rows_attention.shape[1]
+            close(log_probs[r], rows_log_probs[t])
+            close(attention[r, :columns], rows_attention[t])
+            assert not attention[r, columns:].any()
+
+
+def test_state_and_memory_rows_can_be_selected(model: AnySeq2Seq) -> None:
+    """Rows go on as they would have where they were: what search does after every step."""
+    sources = [source for source, _ in PAIRS]
+    memory = model.encode(*padded(sources))
+    beam = 2
+    state = model.start(memory, beam)
+    first = torch.full((len(sources) * beam,), BOS)
+    second = torch.tensor([4, 5] * len(sources))
+    for tokens in (first, second):
+        _, _, state = model.step(tokens, state, memory)
+    # Sentence 2 takes its second row twice, sentence 0 turns its two round; 1 and 3 have left.
+    rows, sentences = torch.tensor([5, 5, 1, 0]), torch.tensor([2, 0])
+    chosen, memory = state.select(rows), memory.select(sentences)
+    assert {len(getattr(memory, f.name)) for f in fields(memory)} == {2}
+    logits, _, _ = model.step(torch.tensor([6, 4, 1, 6]), chosen, memory)
+    histories = [(2, (5, 6)), (2, (5, 4)), (0, (5, 1)), (0, (4, 6))]
+    for row, (b, history) in enumerate(histories):
+        expected = forced(model, sources[b], history)[0][-1]
+        found = F.log_softmax(logits[row], 0)
+        close(found, expected)
+
+
+def test_attention_is_a_distribution_over_real_tokens(model: AnySeq2Seq) -> None:
+    if not model.has_attention:
+        pytest.skip("no attention")
+    source, mask = padded([source for source, _ in PAIRS], junk=(5, 7))
+    target_in, _ = padded([(BOS, *target) for _, target in PAIRS])
+    memory = model.encode(source, mask)
+    _, decoded = model.decode(target_in, memory)
+    _, stepped, _ = model.step(target_in[:, 0], model.start(memory), memory)
+    for attention in (decoded, stepped.unsqueeze(1)):
+        ones = torch.ones(attention.shape[:2], dtype=attention.dtype)
+        close(attention.sum(2), ones)
+        assert (attention[mask.unsqueeze(1).expand_as(attention)] > 0).all()
+        assert not attention[~mask.unsqueeze(1).expand_as(attention)].any()
+        assert attention[1].std() > 0.01  # not uniform
+
+
+def with_another_word(target: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """Every i of 1 .. n, and the target with another y_i."""
+    for i in range(1, len(target) + 1):
+        other = 5 if target[i - 1] != 5 else 1
+        yield i, [*target[: i - 1], other, *target[i:]]
+
+
+def test_future_is_hidden(model: AnySeq2Seq) -> None:
+    """Another y_i changes no log-probability of y_1 .. y_i, and does change that of y_{i+1}."""
+    source, target = PAIRS[1][0], (4, 6, 5, 1, 4, 6)
+    before, _ = forced(model, source, target)
+    for i, other in with_another_word(target):
+        after, _ = forced(model, source, other)
+        assert torch.equal(before[:i], after[:i])
+        assert (before[i] - after[i]).abs().max() > 1e-6
+
+
+def test_attention_consumes_a_word_where_the_model_says(model: AnySeq2Seq) -> None:
+    """Row i - 1 predicts y_i; another y_i first changes the row `consumed_shift` later."""
+    if not model.has_attention:
+        pytest.skip("no attention")
+    source, target = PAIRS[1][0], (4, 6, 5, 1, 4, 6)
+    _, before = forced(model, source, target)
+    for i, other in with_another_word(target[:-1]):
+        _, after = forced(model, source, [*other, target[-1]])
+        consumed = i - 1 + model.consumed_shift
+        assert torch.equal(before[:consumed], after[:consumed])
+        assert (before[consumed] - after[consumed]).abs().max() > 1e-6
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("chunk", [1, 4, 11, 256])
+def test_loss_in_chunks_is_the_loss(
+    chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "CHUNK", chunk)
+    generator = torch.Generator().manual_seed(1)
+    targets = torch.randint(TARGET_SIZE, (11,), generator=generator)
+    leaves = [
+        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+        for shape in ((11, 3), (TARGET_SIZE, 3), (TARGET_SIZE,))
+    ]
+
+    def both(function: Any) -> list[Tensor]:
+        return list(function(*leaves, targets, smoothing))
+
+    expected, found = both(output.linear_cross_entropy_plain), both(output.linear_cross_entropy)
+    with torch.no_grad():
+        without = both(output.linear_cross_entropy)
+    for losses in (expected, found):
+        assert not losses[1].requires_grad
+        losses += torch.autograd.grad(2 * losses[0], leaves)
+    for one, other in zip(found + without, expected + expected[:2], strict=True):
+        close(one, other, 1e-11)
