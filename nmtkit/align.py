@@ -38,7 +38,7 @@ ROWS: dict[str, Callable[[AnySeq2Seq], int]] = {
 class AlignOptions:
     """How links are read from attention, and how many pairs are decoded at once."""
 
-    rows: str = "consumed"
+    rows: str = "predicting"
     method: str = "argmax"
     threshold: float = 0.3  # method = threshold: the least weight of a link
     raw: bool = False  # tokenise the lines; links still speak of their space-separated tokens
@@ -64,6 +64,16 @@ class Aligned:
     links: Links
 
 
+def token_places(line: str, tokens: list[str]) -> list[int]:
+    """For every token of the processed line its place in `line` split on the ASCII space, or -1.
+
+    Unlike token_map's, places count the empty tokens that spaces in a row have between them.
+    """
+    given = [place for place, token in enumerate(line.split(" ")) if token]
+    found = token_map(" ".join(token for token in line.split(" ") if token), tokens)
+    return [given[index] if index >= 0 else -1 for index in found]
+
+
 @dataclass(frozen=True)
 class Line:
     """The words of one line, the ids of its subwords, and each subword's word (-1: none)."""
@@ -86,7 +96,7 @@ class Line:
 
     @staticmethod
     def of_segmented(text: Text, line: str, segmented: Segmented) -> Line:
-        places = token_map(line, segmented.tokens)
+        places = token_places(line, segmented.tokens)
         word_of = [places[token] for token in segmented.word_of]
         return Line(line.split(" "), text.ids(segmented), word_of)
 

@@ -81,8 +81,12 @@ def load(folder: Path, device: torch.device) -> Trained:
         raise UserError(f"{where}: the table is missing")
     config = model_config(inner, where)
     source, target = Text.load(folder, "source"), Text.load(folder, "target")
-    with torch.device("meta"):  # shapes only: a wrong config.toml must not fill the memory
-        model = blank_model(config, *(len(vocabulary_of(t, folder)) for t in (source, target)))
+    sizes = [len(vocabulary_of(text, folder)) for text in (source, target)]
+    try:
+        with torch.device("meta"):  # shapes only: a wrong config.toml must not fill the memory
+            model = blank_model(config, *sizes)
+    except (RuntimeError, OverflowError, TypeError) as error:  # how torch takes numbers too large
+        raise UserError(f"{where}: no model can be so large") from error
     tensors = read_tensors(folder / WEIGHTS, device)
     check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
     model.load_state_dict(tensors, assign=True)

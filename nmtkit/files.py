@@ -65,16 +65,18 @@ def atomic_writer(path: Path, mode: Literal["w", "wb"] = "w") -> Iterator[IO[Any
 
 
 @contextlib.contextmanager
-def output_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
+def output_folder(path: Path, overwrite: bool = False, marker: str | None = None) -> Iterator[Path]:
     """A temporary folder beside ``path`` that takes its place only when the block ends well.
 
     An existing empty folder is fine; one with contents needs ``overwrite``, and is kept whole
     until the new one is complete. Missing parents are made.
 
-    Raises UserError when ``path`` is a file, or a folder with contents and not ``overwrite``.
+    Raises UserError when ``path`` is a file, or a folder with contents and not ``overwrite``, or
+    (with ``marker``) one that lacks the file every folder of its kind has: ``--overwrite`` with
+    the wrong name must not cost anybody a folder of other things.
     """
     path = Path(path)
-    check_output_folder(path, overwrite)
+    check_output_folder(path, overwrite, marker)
     place = path.resolve()
     with _explained("make", path):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +84,7 @@ def output_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o777 & ~_umask())
-        check_output_folder(path, overwrite)  # something may have filled it meanwhile
+        check_output_folder(path, overwrite, marker)  # something may have filled it meanwhile
         _replace_folder(temporary, place)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -90,7 +92,7 @@ def output_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     _sync_folder(place.parent)
 
 
-def check_output_folder(path: Path, overwrite: bool = False) -> None:
+def check_output_folder(path: Path, overwrite: bool = False, marker: str | None = None) -> None:
     """Raise UserError where ``output_folder`` would refuse ``path``; call it before long work."""
     if path.is_symlink() and not path.exists():
         raise UserError(f"{path} is a broken link: choose another folder")
@@ -102,6 +104,11 @@ def check_output_folder(path: Path, overwrite: bool = False) -> None:
         empty = next(path.iterdir(), None) is None
     if not empty and not overwrite:
         raise UserError(f"{path} exists and is not empty: choose another folder or say --overwrite")
+    if not empty and marker and not (path / marker).is_file():
+        raise UserError(
+            f"{path} holds something else (it has no {marker}), so --overwrite does not touch it: "
+            "choose another folder"
+        )
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from itertools import islice
 
 import torch
 
-from nmtkit.align import METHODS, AlignOptions, Line, Matrix, read_attention
+from nmtkit.align import METHODS, AlignOptions, Line, Matrix, read_attention, token_places
 from nmtkit.batches import BatchSize, length_sorted, with_end
 from nmtkit.checkpoint import Trained
 from nmtkit.links import Links
 from nmtkit.progress import Progress, silent
 from nmtkit.search import Hypothesis, SearchOptions, beam_search
-from nmtkit.text import Segmented, token_map
+from nmtkit.text import Segmented
 from nmtkit.vocabulary import UNK
 
 
@@ -171,10 +171,10 @@ def _link(
     matrices = iter(_attention(models, sources, [draft for _, draft in flat], options))
     linked = []
     for line, n_best, written in zip(range(len(lines)), drafts, outputs, strict=True):
-        source_places = token_map(lines[line], segmented[line].tokens)
+        source_places = token_places(lines[line], segmented[line].tokens)
         with_links = []
         for draft, output in zip(n_best, written, strict=True):
-            target_places = token_map(output.text, draft.words)
+            target_places = token_places(output.text, draft.words)
             between = METHODS[options.align.method](next(matrices), options.align)
             moved = {(source_places[j], target_places[i]) for j, i in between}
             links = frozenset((j, i) for j, i in moved if j >= 0 and i >= 0)

@@ -72,7 +72,7 @@ def test_what_is_written_is_read(corpus):
     assert opened.train.source_lengths.tolist() == [3, 1, 2]
     assert opened.valid.target_lengths.tolist() == [1, 2, 0]
     assert opened.valid_lines() == LINES
-    assert opened.source_text.vocabulary.tokens([4, 5, 6, 1]) == ["a", "b", "c", "<unk>"]
+    assert opened.source_text.vocabulary == Vocabulary.build({"a": 1, "b": 1, "c": 1})
     assert opened.target_text.config.language == "de"
     assert opened.manifest["who"] == "me"
 
@@ -300,8 +300,7 @@ def test_random_damage_never_crashes(tmp_path_factory, data):
     path.write_bytes(content)
     try:
         opened = PreparedCorpus.open(folder)
-    except UserError as error:
-        assert "\n" not in str(error)
+    except UserError:
         return
     for bitext, size in ((opened.train, 3), (opened.valid, 3)):
         if bitext is not None:  # one changed letter can turn "valid" into another key

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmtkit.errors import UserError
-from nmtkit.models import ARCHITECTURES, blank_model, build_model, output
+from nmtkit.models import ARCHITECTURES, blank_model, build_model
 from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.vocabulary import BOS, EOS, PAD, UNK
@@ -410,29 +410,3 @@ def test_attention_consumes_a_word_where_the_model_says(model: AnySeq2Seq) -> No
         consumed = i - 1 + model.consumed_shift
         assert torch.equal(before[:consumed], after[:consumed])
         assert (before[consumed] - after[consumed]).abs().max() > 1e-6
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("chunk", [1, 4, 11, 256])
-def test_loss_in_chunks_is_the_loss(
-    chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(output, "CHUNK", chunk)
-    generator = torch.Generator().manual_seed(1)
-    targets = torch.randint(TARGET_SIZE, (11,), generator=generator)
-    leaves = [
-        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
-        for shape in ((11, 3), (TARGET_SIZE, 3), (TARGET_SIZE,))
-    ]
-
-    def both(function: Any) -> list[Tensor]:
-        return list(function(*leaves, targets, smoothing))
-
-    expected, found = both(output.linear_cross_entropy_plain), both(output.linear_cross_entropy)
-    with torch.no_grad():
-        without = both(output.linear_cross_entropy)
-    for losses in (expected, found):
-        assert not losses[1].requires_grad
-        losses += torch.autograd.grad(2 * losses[0], leaves)
-    for one, other in zip(found + without, expected + expected[:2], strict=True):
-        close(one, other, 1e-11)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -52,12 +52,18 @@ def main() -> None:
     try:
         app(prog_name="nmtkit")
     except UserError as error:
-        print(f"nmtkit: {error}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        print("nmtkit: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _fail(str(error))
     except BrokenPipeError:
         # The reader of stdout has gone; Python must not fail once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:  # such as a disk that is full
+        _fail(f"{error.filename or 'cannot write'}: {error.strerror or error}")
+    except KeyboardInterrupt:
+        print("nmtkit: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _fail(message: str) -> NoReturn:
+    print("nmtkit:", " ".join(message.splitlines()), file=sys.stderr)
+    sys.exit(1)

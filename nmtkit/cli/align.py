@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmtkit.cli.output import STREAM, bar, in_pairs, say, writing
+from nmtkit.cli.output import STREAM, WrongUsage, bar, in_pairs, say, writing
+from nmtkit.corpus import read_lines
 from nmtkit.errors import UserError
 
 if TYPE_CHECKING:
@@ -76,12 +77,15 @@ def align(
     if heatmap_format not in ("png", "svg"):
         raise unknown("heat map format", heatmap_format, ("png", "svg"))
     if forward or backward:
-        if not (forward and backward) or models or reverse or source or target:
-            raise UserError("--forward and --backward go together, with --symmetrize, alone")
-        found = _combined(forward, backward, symmetrize)
+        if not (forward and backward) or models or reverse or (source is None) != (target is None):
+            raise WrongUsage(
+                "--forward and --backward go together, with --symmetrize; --source and --target "
+                "(both) then only check the links"
+            )
+        found = _combined(forward, backward, symmetrize, source, target)
     else:
         if not models or source is None or target is None:
-            raise UserError("align needs a model directory, --source and --target")
+            raise WrongUsage("align needs a model directory, --source and --target")
         from nmtkit.align import AlignOptions
         from nmtkit.batches import BatchSize
 
@@ -102,11 +106,21 @@ def align(
 Found = Iterator[tuple["Links", "Aligned | None"]]
 
 
-def _combined(forward: Path, backward: Path, symmetrize: str) -> Found:
-    from nmtkit.links import read_links, symmetrise
+def _combined(
+    forward: Path, backward: Path, symmetrize: str, source: str | None, target: str | None
+) -> Found:
+    """The links of two files together; with the text, each must link tokens that are there."""
+    from nmtkit.links import check_pairs, read_links, symmetrise
 
-    both = symmetrise(read_links(forward), read_links(backward), symmetrize)
-    return ((links, None) for links in both)
+    names = str(forward), str(backward)
+    sides = []
+    for name in names:
+        links = read_links(name)
+        if source is not None and target is not None:
+            texts = read_lines(source), read_lines(target)
+            links = check_pairs(links, *texts, (name, source, target))
+        sides.append(links)
+    return ((links, None) for links in symmetrise(sides[0], sides[1], symmetrize, names))
 
 
 def _read(

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+import typer
+
 from nmtkit.corpus import read_lines
 from nmtkit.errors import UserError
 from nmtkit.files import atomic_writer
@@ -15,6 +17,13 @@ from nmtkit.links import in_step
 
 Item = TypeVar("Item")
 STREAM = "-"
+
+
+class WrongUsage(typer.BadParameter):
+    """Options that do not go together, or are missing: exit code 2, with the command's usage."""
+
+    def format_message(self) -> str:
+        return self.message
 
 
 def bar(items: Iterable[Item], label: str, total: int | None = None) -> Iterable[Item]:

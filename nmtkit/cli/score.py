@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from nmtkit.cli.output import table
+from nmtkit.cli.output import WrongUsage, table
 from nmtkit.errors import UserError
 
 _TEXT, _LINKS = "Translations", "Links"
@@ -40,18 +40,24 @@ def score(
     swap: Annotated[
         bool, typer.Option("--swap", rich_help_panel=_LINKS, help="The gold is target-source.")
     ] = False,
+    source: Annotated[
+        Path | None,
+        typer.Option(rich_help_panel=_LINKS, help="With --target: check that links fit the lines."),
+    ] = None,
+    target: Annotated[Path | None, typer.Option(rich_help_panel=_LINKS)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score translations (BLEU, chrF, TER) against a reference, or links (AER) against gold."""
     if (reference is None) == (gold is None):
-        raise UserError("say either --reference (translations) or --gold (links)")
+        raise WrongUsage("say either --reference (translations) or --gold (links)")
     if systems.count("-") > 1:
         raise UserError("only one system can be - (stdin)")
     if reference is not None:
         _score_text(systems, reference, metric, tokenize, lowercase, as_json)
-    else:
-        assert gold is not None
-        _score_links(systems, gold, one_based, swap, as_json)
+    elif gold is not None:
+        if (source is None) != (target is None):
+            raise UserError("--source and --target go together: links are checked against both")
+        _score_links(systems, GoldFile(gold, one_based, swap), source, target, as_json)
 
 
 def _score_text(
@@ -84,16 +90,29 @@ def _score_text(
         print(f"{s.name}: {s.signature}")
 
 
+class GoldFile(NamedTuple):
+    """A gold file and how it is to be read."""
+
+    path: Path
+    one_based: bool
+    swap: bool
+
+
 def _score_links(
-    systems: list[str], gold: Path, one_based: bool, swap: bool, as_json: bool
+    systems: list[str], gold: GoldFile, source: Path | None, target: Path | None, as_json: bool
 ) -> None:
-    from nmtkit.links import read_gold, read_links
+    from nmtkit.corpus import read_lines
+    from nmtkit.links import check_pairs, read_gold, read_links
     from nmtkit.score import score_links
 
     scores = {}
     for name in systems:
-        correct = read_gold(gold, one_based=one_based, swap=swap)
-        scores[name] = score_links(read_links(name), correct)
+        links = read_links(name)
+        if source and target:
+            names = (name, str(source), str(target))
+            links = check_pairs(links, read_lines(source), read_lines(target), names)
+        correct = read_gold(*gold)
+        scores[name] = score_links(links, correct, (name, str(gold.path)))
     if as_json:
         _print_json({name: s.to_json() for name, s in scores.items()})
         return

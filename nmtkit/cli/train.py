@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nmtkit.cli.output import say
-from nmtkit.errors import UserError
 
 if TYPE_CHECKING:
     from nmtkit.train import Position
@@ -19,10 +18,10 @@ _RUN = "How long (whichever first)"
 
 
 def train(
+    out: Annotated[Path, typer.Option(help="Model directory to make, or to --resume.")],
     data: Annotated[
         Path | None, typer.Argument(help="Prepared corpus; may be left out if --config names it.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Model directory to make.")] = None,
     arch: Annotated[str | None, typer.Option(help="Architecture [default: rnnsearch].")] = None,
     preset: Annotated[
         str | None, typer.Option(help="Sizes and optimiser: tiny, small, base, paper.")
@@ -51,18 +50,16 @@ def train(
     }  # fmt: skip
     assignments = [*(set_ or ())]
     assignments += [f"training.{key}={value}" for key, value in given.items() if value is not None]
-    if out is None:
-        raise UserError("--out must name the model directory to make (or to --resume)")
     reporter = Terminal()
     try:
-        if resume:
-            if data or arch or preset or config or overwrite:
-                raise UserError("--resume takes --out and limits only: the run keeps its settings")
-            last = core.resume(out, assignments, reporter)
+        if resume and not (data or arch or preset or config):
+            settings = core.settings_to_resume(out, assignments)
         else:
-            settings = core.settings_from(
-                str(data) if data else None, arch, preset, config, assignments
-            )
+            folder = str(data) if data else None
+            settings = core.settings_from(folder, arch, preset, config, assignments)
+        if resume:
+            last = core.resume(settings, out, reporter)
+        else:
             last = core.train(settings, out, reporter, overwrite)
     except KeyboardInterrupt:
         say(f"stopped: nmtkit train --resume --out {out} goes on from the last validation")

@@ -68,14 +68,18 @@ def translate(
 
     if dictionary and not replace_unknown:
         raise UserError("--dictionary is for --replace-unknown: say that too")
-    if alignments == STREAM == out:
-        raise UserError("--alignments and --out cannot both be - (stdout)")
+    if alignments == out:
+        raise UserError(f"--alignments and --out cannot both be {out}")
     if n_best and n_best > beam:
         raise UserError(f"--n-best {n_best} needs at least --beam {n_best}, not {beam}")
     size = BatchSize(sentences=batch, tokens=max(4000, batch), pool=1)
     align = AlignOptions(batch=size) if rows is None else AlignOptions(rows=rows, batch=size)
+    try:
+        search = SearchOptions(beam=beam, length_penalty=length_penalty, n_best=n_best or 1)
+    except ValueError as error:
+        raise UserError(str(error)) from error
     options = TranslateOptions(
-        search=SearchOptions(beam=beam, length_penalty=length_penalty, n_best=n_best or 1),
+        search=search,
         align=align,
         links=alignments is not None,
         replace_unknown=replace_unknown,
@@ -105,12 +109,12 @@ def _read_dictionary(path: Path) -> dict[str, str]:
 
     A word's first line wins.
     """
-    from nmtkit.corpus import read_lines
+    from nmtkit.corpus import clean_line, read_lines
 
     entries: dict[str, str] = {}
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t")
         if len(columns) < 2 or not columns[0] or not columns[1]:
             raise UserError(f"{path}:{number}: expected a source word, TAB, its translation")
-        entries.setdefault(columns[0], columns[1])
+        entries.setdefault(columns[0], clean_line(columns[1]))
     return entries

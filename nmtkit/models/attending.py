@@ -205,7 +205,7 @@ class _Attending(torch.autograd.Function):
             "initial": d,
             "keys": d_keys.mul_(i.v_a),
             "annotations": d_annotations,
-            "W_a": outer(d_query, dropped),
+            "W_a": outer(d_query, dropped[:positions]),
             "v_a": d_v,
             "W_c": outer(unit.d_x, contexts),
             "U": d_U,

@@ -15,7 +15,7 @@ from nmtkit.progress import Progress
 from nmtkit.text import Text, TextConfig, learn_codes, learn_sentencepiece, train_truecaser
 from nmtkit.vocabulary import Vocabulary
 
-# Codes are learned from so many of the most frequent tokens: subword-nmt needs 1 to 2 KB for each,
+# Codes are learned from so many of the most frequent tokens: subword-nmt needs about 1 KB for each,
 # and the rare ones hardly count. Only corpora of many million pairs have more.
 LEARNED_FROM = 500_000
 

@@ -17,7 +17,7 @@ import numpy as np
 from nmtkit import __version__
 from nmtkit.corpus import REASONS, Filters, PairFilter, clean_line, corpus_files
 from nmtkit.corpus import read_pairs as read_raw_pairs
-from nmtkit.data import BitextWriter, PairCounts, ids_path, lines_path, write_manifest
+from nmtkit.data import MANIFEST, BitextWriter, PairCounts, ids_path, lines_path, write_manifest
 from nmtkit.errors import UserError
 from nmtkit.files import check_output_folder, output_folder, sha256, write_json
 from nmtkit.preprocess.learn import (
@@ -70,12 +70,12 @@ def preprocess(
     if workers < 1:
         raise UserError(f"--workers must be at least 1, got {workers}")
     inputs = _inputs(options)
-    check_output_folder(out, overwrite)
+    check_output_folder(out, overwrite, MANIFEST)
     for path in inputs:
         if out.resolve() in path.resolve().parents:
             raise UserError(f"{path} lies in {out}, which is to be replaced: choose another --out")
     try:
-        with output_folder(out, overwrite) as folder:
+        with output_folder(out, overwrite, MANIFEST) as folder:
             return _Run(options, folder, Passes(workers, progress)).all()
     except OSError as error:
         raise UserError(f"cannot write {out}: {error.strerror or error}") from error

@@ -35,10 +35,20 @@ from nmtkit.text.bpe import check_codes, learn_codes
 from nmtkit.text.casing import Truecaser, train_truecaser
 from nmtkit.text.mapping import token_map
 from nmtkit.text.pieces import learn_sentencepiece
-from nmtkit.text.pipeline import CASES, SUBWORDS, TOKENIZERS, Segmented, Side, Text, TextConfig
+from nmtkit.text.pipeline import (
+    CASES,
+    SIDES,
+    SUBWORDS,
+    TOKENIZERS,
+    Segmented,
+    Side,
+    Text,
+    TextConfig,
+)
 
 __all__ = [
     "CASES",
+    "SIDES",
     "SUBWORDS",
     "TOKENIZERS",
     "Segmented",

@@ -40,7 +40,7 @@ def learn_codes(counts: Mapping[str, int], merges: int, min_frequency: int = 2) 
     """
     if merges < 0:
         raise ValueError(f"merges must be at least 0, got {merges}")
-    from subword_nmt.learn_bpe import learn_bpe
+    from subword_nmt import learn_bpe as module
 
     pieces: dict[str, int] = {}
     for token, count in sorted(counts.items()):
@@ -51,8 +51,9 @@ def learn_codes(counts: Mapping[str, int], merges: int, min_frequency: int = 2) 
     if not any(len(piece) > 1 for piece in pieces):
         return HEADER + "\n"  # subword-nmt fails where there is no pair at all
     table = io.StringIO("".join(f"{piece} {n}\n" for piece, n in pieces.items()), newline="\n")
-    with contextlib.redirect_stderr(io.StringIO()):  # its progress bar and its remarks
-        learn_bpe(table, codes, merges, min_frequency, is_dict=True)
+    # Without its progress bar (which leaves a thread behind) and its remarks.
+    with _replaced(module, "tqdm", iter), contextlib.redirect_stderr(io.StringIO()):
+        module.learn_bpe(table, codes, merges, min_frequency, is_dict=True)
     return codes.getvalue()
 
 
@@ -90,7 +91,7 @@ class BytePairs:
         """
         if dropout and random is None:
             raise ValueError("dropout needs a source of random numbers")
-        with self._drawing_from(random) if dropout else contextlib.nullcontext():
+        with _replaced(self._module, "random", random) if dropout else contextlib.nullcontext():
             parts = [part for piece in _pieces(token) for part in self._encode(piece, dropout)]
         if parts[-1].endswith(SEPARATOR):
             parts[-1:] = [parts[-1][:-1], parts[-1][-1]]
@@ -102,16 +103,6 @@ class BytePairs:
         parts = [part[: -len(SEPARATOR)] for part in marked[:-1]] + [marked[-1]]
         # Codes learned from text that holds "</w>" can make subword-nmt lose characters.
         return parts if "".join(parts) == piece and all(parts) else list(piece)
-
-    @contextlib.contextmanager
-    def _drawing_from(self, random: Randomness | None) -> Iterator[None]:
-        """Let subword-nmt see ``random`` in place of Python's global generator."""
-        saved = self._module.random
-        self._module.random = random
-        try:
-            yield
-        finally:
-            self._module.random = saved
 
 
 def join(subwords: list[str]) -> tuple[list[str], list[int]]:
@@ -138,3 +129,14 @@ def join(subwords: list[str]) -> tuple[list[str], list[int]]:
 
 def _pieces(token: str) -> list[str]:
     return [token[start : start + LONGEST] for start in range(0, len(token), LONGEST)]
+
+
+@contextlib.contextmanager
+def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    """Let the code of ``module`` see ``value`` under the global ``name``."""
+    saved = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, saved)

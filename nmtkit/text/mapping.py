@@ -9,15 +9,24 @@ from nmtkit.files import CONTROLS
 
 DIFF_LIMIT = 400  # characters; difflib's time can grow with the third power
 
-Characters = tuple[list[str], list[int]]  # characters (lowercased), the token each belongs to
+# What Moses' normaliser makes of punctuation; a double quote is two single ones, as it reads them.
+PLAIN = str.maketrans(
+    dict.fromkeys('„“”«»"', "''")
+    | dict.fromkeys("´`‘’‚", "'")
+    | dict.fromkeys("–—", "-")
+    | {"…": "..."}
+)
+
+Characters = tuple[list[str], list[int]]  # plain characters, the token each belongs to
 
 
 def token_map(line: str, tokens: list[str]) -> list[int]:
     """For every token, the index of the token of ``line`` it came from, or -1 for none.
 
     The tokens of ``line`` are what stands between ASCII spaces. Characters are compared without
-    spaces, controls and case; where normalisation changed punctuation, letters and digits are the
-    fixed points between which it is matched. A token of several tokens' text takes the first.
+    spaces, controls, case and typographic variants; where normalisation changed more, letters and
+    digits are the fixed points between which the rest is matched. A token of several tokens' text
+    takes the first.
     """
     given = _characters(token for token in line.split(" ") if token)
     processed = _characters(tokens)
@@ -32,7 +41,7 @@ def token_map(line: str, tokens: list[str]) -> list[int]:
 def _characters(tokens: Iterable[str]) -> Characters:
     characters, owners = [], []
     for index, token in enumerate(tokens):
-        for character in CONTROLS.sub(" ", token):
+        for character in CONTROLS.sub(" ", token).translate(PLAIN):
             if not character.isspace():
                 characters.append(character.lower())
                 owners.append(index)
@@ -50,12 +59,17 @@ def _match_by_letters(old: list[str], new: list[str]) -> list[int]:
     result: list[int] = []
     old_start = 0
     for old_end, new_end in zip([*old_fixed, len(old)], [*new_fixed, len(new)]):
-        between = _match(old[old_start:old_end], new[len(result) : new_end])
+        between = _match_between(old[old_start:old_end], new[len(result) : new_end])
         result.extend(match if match < 0 else match + old_start for match in between)
         if new_end < len(new):
             result.append(old_end)
         old_start = old_end + 1
     return result
+
+
+def _match_between(old: list[str], new: list[str]) -> list[int]:
+    """As ``_match``, for punctuation, which normalisation may have put in another order."""
+    return list(range(len(new))) if len(old) == len(new) else _match(old, new)
 
 
 def _match(old: list[str], new: list[str]) -> list[int]:

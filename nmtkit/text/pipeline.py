@@ -25,7 +25,7 @@ Side = Literal["source", "target"]
 TOKENIZERS: tuple[str, ...] = get_args(Tokenizer)
 CASES: tuple[str, ...] = get_args(Case)
 SUBWORDS: tuple[str, ...] = get_args(Subwords)
-SIDES: tuple[str, ...] = get_args(Side)
+SIDES: tuple[Side, ...] = ("source", "target")
 Part = TypeVar("Part")
 
 CHOICES = {"tokenizer": TOKENIZERS, "case": CASES, "subwords": SUBWORDS}

@@ -10,7 +10,7 @@ import torch
 
 from nmtkit import device as devices
 from nmtkit.checkpoint import CONFIG, Trained, vocabulary_of
-from nmtkit.config import write_toml
+from nmtkit.config import Table, write_toml
 from nmtkit.data import PreparedCorpus
 from nmtkit.errors import UserError
 from nmtkit.files import check_output_folder
@@ -30,11 +30,13 @@ __all__ = [
     "preset_names",
     "resume",
     "settings_from",
+    "settings_to_resume",
     "train",
 ]
 
 
-MOVABLE = ("epochs", "updates", "minutes", "patience")  # what a resumed run may change
+#: What a resumed run may change.
+MOVABLE = ("training.epochs", "training.updates", "training.minutes", "training.patience")
 
 
 def train(
@@ -45,45 +47,57 @@ def train(
     Raises UserError when `out` holds something (with `overwrite`: something else than a model),
     when the prepared corpus is broken, or when a GPU is asked for that is not there.
     """
-    check_output_folder(out, overwrite)
-    if out.is_dir() and any(out.iterdir()) and not (out / CONFIG).is_file():
-        raise UserError(f"{out}: not a model directory, so --overwrite does not touch it")
+    check_output_folder(out, overwrite, CONFIG)
     trainer = _trainer(settings, out, reporter)
-    if out.exists():
-        shutil.rmtree(out)
-    out.mkdir(parents=True)
+    place = out.resolve()
+    if place in (data := Path(settings.data).resolve(), *data.parents):
+        raise UserError(f"{settings.data} lies in {out}, which is to be replaced: move it away")
+    try:
+        if place.exists():
+            shutil.rmtree(place)
+        place.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"cannot make {out}: {error.strerror or error}") from error
     trainer.trained.source.save(out, "source")
     trainer.trained.target.save(out, "target")
     write_toml(out / CONFIG, settings.to_table())
     return trainer.run()
 
 
-def resume(out: Path, assignments: Sequence[str] = (), reporter: Reporter | None = None) -> Record:
+def resume(settings: Settings, out: Path, reporter: Reporter | None = None) -> Record:
     """Go on with the run in `out` from its last checkpoint, as if it had not been interrupted.
 
-    `assignments` may move the run's limits ("training.epochs=20"), nothing else.
+    `settings` may move the run's limits, nothing else: UserError names what differs.
     """
-    if not (out / CONFIG).is_file():
-        raise UserError(f"{out}: nothing to resume: it has no {CONFIG}")
-    before = settings_from(None, config=out / CONFIG)
-    settings = settings_from(None, config=out / CONFIG, assignments=assignments)
-    _check_unchanged(before, settings)
+    _check_unchanged(settings_from(None, config=out / CONFIG).to_table(), settings.to_table())
     trainer = _trainer(settings, out, reporter)
     trainer.resume()
     write_toml(out / CONFIG, settings.to_table())
     return trainer.run()
 
 
-def _check_unchanged(before: Settings, after: Settings) -> None:
-    tables = before.to_table(), after.to_table()
-    for name in MOVABLE:
-        for table in tables:
-            table["training"].pop(name)
-    if tables[0] != tables[1]:
-        movable = ", ".join(f"training.{name}" for name in MOVABLE)
+def settings_to_resume(out: Path, assignments: Sequence[str] = ()) -> Settings:
+    """The settings of the run in `out`, with assignments to its limits carried out."""
+    if not (out / CONFIG).is_file():
+        raise UserError(f"{out}: nothing to resume: it has no {CONFIG}")
+    return settings_from(None, config=out / CONFIG, assignments=assignments)
+
+
+def _check_unchanged(before: Table, after: Table) -> None:
+    flat = [
+        {"data": table["data"]}
+        | {f"{t}.{key}": value for t in ("model", "training") for key, value in table[t].items()}
+        for table in (before, after)
+    ]
+    changed = [
+        f"{key} (was {flat[0].get(key)}, now {flat[1].get(key)})"
+        for key in sorted(flat[0].keys() | flat[1].keys())
+        if flat[0].get(key) != flat[1].get(key) and key not in MOVABLE
+    ]
+    if changed:
         raise UserError(
-            f"a resumed run keeps its settings: only {movable} may change; "
-            "start a new run for anything else"
+            f"a resumed run keeps its settings, but {', '.join(changed)}: only "
+            f"{', '.join(MOVABLE)} may change; start a new run for anything else"
         )
 
 
@@ -95,7 +109,11 @@ def _trainer(settings: Settings, out: Path, reporter: Reporter | None) -> Traine
     texts = corpus.source_text, corpus.target_text
     torch.manual_seed(settings.training.seed)
     sizes = [len(vocabulary_of(text, corpus.folder)) for text in texts]
-    model = build_model(settings.model, *sizes).to(device)
+    try:
+        model = build_model(settings.model, *sizes).to(device)
+    except (RuntimeError, OverflowError) as error:  # torch's ways to be out of memory
+        reason = str(error).splitlines()[0]
+        raise UserError(f"a model of the sizes in [model] cannot be made here: {reason}") from error
     optimizer = OPTIMIZERS[settings.training.optimizer](model.parameters(), settings.training)
     trained = Trained(out, model, *texts)
     return Trainer(settings, corpus, trained, optimizer, reporter or Silent())

@@ -15,6 +15,7 @@ from nmtkit.errors import UserError, unknown
 from nmtkit.models import ARCHITECTURES, AnyConfig, architecture
 
 DEFAULT_ARCHITECTURE = "rnnsearch"
+MAX_SEED = 2**63 - 1  # of torch's generators, and of TOML's integers
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class TrainingConfig:
                 value = getattr(self, name)
                 if not (math.isfinite(value) and value >= least):
                     raise ValueError(f"{name} must be at least {least}, got {value}")
+        if self.seed > MAX_SEED:
+            raise ValueError(f"seed must be at most {MAX_SEED}, got {self.seed}")
         if not (self.batch_sentences or self.batch_tokens):
             raise ValueError("batch_sentences or batch_tokens must say how large a batch is")
         if not (self.epochs or self.updates or self.minutes or self.patience):

@@ -14,6 +14,7 @@ from nmtkit.errors import UserError
 from nmtkit.files import output_folder, read_json, write_json
 
 FOLDER = "checkpoint"
+BEST = "best.safetensors"  # in it: the result as the checkpoint knew it, where it was replaced
 _RANDOM = "random.cpu", "random.cuda"
 
 

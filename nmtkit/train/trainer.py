@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,13 +18,14 @@ from nmtkit.batches import Batch, BatchSize, Indices, epoch_batches, length_sort
 from nmtkit.checkpoint import WEIGHTS, Trained, average, read_tensors, write_tensors
 from nmtkit.data import Bitext, PreparedCorpus
 from nmtkit.errors import UserError
+from nmtkit.files import atomic_writer
 from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.score import score_text
 from nmtkit.search import SearchOptions
 from nmtkit.train.optimise import learning_rate
 from nmtkit.train.resegment import resegment
 from nmtkit.train.settings import Settings
-from nmtkit.train.state import Position, load_state, save_state
+from nmtkit.train.state import BEST, FOLDER, Position, load_state, save_state
 from nmtkit.translate import TranslateOptions, translate
 
 METRICS = "metrics.jsonl"
@@ -90,6 +92,12 @@ class Trainer:
     def resume(self) -> None:
         """Take up the run where its checkpoint stands; UserError when there is none."""
         self.position = load_state(self.folder, self.model, self.optimizer, self.device)
+        # What the end of the run that is taken up did beyond its last checkpoint is undone.
+        if (self.folder / FOLDER / BEST).is_file():
+            (self.folder / FOLDER / BEST).replace(self.folder / WEIGHTS)
+        for path in self._kept():
+            if int(path.stem) > self.position.validated:
+                path.unlink()
         self.began = time.monotonic() - self.position.seconds
         log = self.folder / METRICS
         if not log.is_file() or log.stat().st_size < self.position.log_bytes:
@@ -102,7 +110,9 @@ class Trainer:
         while not self._over():
             self._epoch()
         if self.position.update != self.position.validated:
-            self._validate()
+            # Not one that the longer run would have: --resume goes on as if it had not been.
+            self._save()
+            self._validate(regular=False)
         return self._finish()
 
     def done(self) -> float:
@@ -110,7 +120,8 @@ class Trainer:
         config, position = self.config, self.position
         parts = [0.0]
         if config.epochs:
-            within = position.batch / max(1, self.batches_of_epoch)
+            # Not known before a resumed run has cut its epoch into batches.
+            within = position.batch / self.batches_of_epoch if self.batches_of_epoch else 0.0
             parts.append((position.epoch + within) / config.epochs)
         if config.updates:
             parts.append(position.update / config.updates)
@@ -212,8 +223,8 @@ class Trainer:
             self._record({**record, "skipped_updates": position.skipped})
             position.loss, position.tokens = 0.0, 0
 
-    def _validate(self) -> None:
-        """Score the dev set, keep the model if it is the best, write the checkpoint."""
+    def _validate(self, regular: bool = True) -> None:
+        """Score the dev set, keep the model if it is the best; if `regular`, write the checkpoint."""
         position, config = self.position, self.config
         figures = self.figures()
         position.validated = position.update
@@ -227,20 +238,31 @@ class Trainer:
                 figures.get(_figure(config.select)),
                 position.update,
             )
-            write_tensors(self.folder / WEIGHTS, self.model.state_dict())
-        position.seconds = time.monotonic() - self.began
-        self._keep()
-        minutes = position.seconds / 60
+            self._write_best(regular)
+        self._keep(regular)
         self._record(
             {
                 "update": position.update,
-                "epoch": position.epoch + 1,
+                "epoch": position.epoch + bool(position.batch),
                 **figures,
                 "best": better,
-                "minutes": minutes,
+                "minutes": (time.monotonic() - self.began) / 60,
             }
         )
-        save_state(self.folder, self.model, self.optimizer, position)
+        if regular:
+            self._save()
+
+    def _save(self) -> None:
+        self.position.seconds = time.monotonic() - self.began
+        save_state(self.folder, self.model, self.optimizer, self.position)
+
+    def _write_best(self, regular: bool) -> None:
+        """The model as it stands becomes the result; if not `regular`, a resumed run undoes it."""
+        weights, saved = self.folder / WEIGHTS, self.folder / FOLDER / BEST
+        if not regular and weights.is_file() and not saved.exists():
+            with atomic_writer(saved, "wb") as file, weights.open("rb") as old:
+                shutil.copyfileobj(old, file)
+        write_tensors(weights, self.model.state_dict())
 
     def figures(self) -> dict[str, float]:
         """Dev loss in nats a token, and dev BLEU, of the model as it stands; {} without dev set."""
@@ -266,17 +288,17 @@ class Trainer:
     def _better(self, figures: Mapping[str, float]) -> bool:
         best, name = self.position.best, _figure(self.config.select)
         if best is None or name not in figures:
-            return True
+            return math.isfinite(figures.get(name, 0.0))
         return figures[name] > best if self.config.select == "bleu" else figures[name] < best
 
-    def _keep(self) -> None:
+    def _keep(self, regular: bool) -> None:
         """Put this model among the last ones that may be averaged."""
         if self.config.average < 2:
             return
         folder = self.folder / KEPT
         folder.mkdir(exist_ok=True)
         write_tensors(folder / f"{self.position.update:09d}.safetensors", self.model.state_dict())
-        for old in self._kept()[: -self.config.average]:
+        for old in self._kept()[: -self.config.average] if regular else []:
             old.unlink()
 
     def _kept(self) -> list[Path]:
@@ -285,7 +307,7 @@ class Trainer:
     def _finish(self) -> Record:
         """Try the average of the last models; say what is in the model directory."""
         position = self.position
-        kept = self._kept()
+        kept = self._kept()[-self.config.average :]
         averaged = False
         figures: dict[str, float] = {}
         if len(kept) > 1:
@@ -294,10 +316,7 @@ class Trainer:
             averaged = bool(figures) and self._better(figures)
             if averaged:
                 position.best = figures[_figure(self.config.select)]
-                write_tensors(self.folder / WEIGHTS, self.model.state_dict())
-            for path in kept:
-                path.unlink()
-            (self.folder / KEPT).rmdir()
+                self._write_best(regular=False)
         record = {
             "finished": True,
             "updates": position.update,
@@ -311,6 +330,11 @@ class Trainer:
         return record
 
     def _record(self, record: Record) -> None:
+        # JSON has no NaN: a figure that is not finite is null.
+        record = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in record.items()
+        }
         line = json.dumps(record, allow_nan=False, default=str) + "\n"
         with (self.folder / METRICS).open("a", encoding="utf-8", newline="\n") as file:
             file.write(line)
