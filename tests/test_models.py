@@ -1,7 +1,4 @@
-"""The contract of every architecture as laws, and RNNsearch against its equations.
-
-A new architecture inherits the laws with its line in TINY.
-"""
+"""RNNsearch against its equations, and the laws that every architecture inherits by TINY."""
 
 from __future__ import annotations
 
@@ -288,8 +285,7 @@ def test_padding_and_batch_change_nothing(model: AnySeq2Seq) -> None:
     for b, (source_ids, target) in enumerate(PAIRS):
         log_probs, alone = forced(model, source_ids, target)
         rows, columns = len(target) + 1, len(source_ids)
-        found = F.log_softmax(logits[b, :rows], 1)
-        close(found, log_probs)
+        close(F.log_softmax(logits[b, :rows], 1), log_probs)
         close(attention[b, :rows, :columns], alone)
 
 
@@ -318,16 +314,6 @@ def test_features_and_output_layer_make_decode(model: AnySeq2Seq) -> None:
         close(found, expected, 1e-11)
 
 
-def steps(
-    model: AnySeq2Seq, memory: Any, targets: Sequence[Sequence[int]], beam: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Log-probabilities (R, V) and attention (R, S) at each position, a target a row."""
-    state = model.start(memory, beam)
-    for tokens in zip(*targets, strict=True):
-        logits, attention, state = model.step(torch.tensor(tokens), state, memory)
-        yield F.log_softmax(logits, 1), attention
-
-
 @pytest.mark.parametrize("beam", [1, 3])
 def test_stepping_is_teacher_forcing(model: AnySeq2Seq, beam: int) -> None:
     """Sentence b owns rows b·K … b·K+K-1, and the rows change nothing in one another."""
@@ -336,11 +322,14 @@ def test_stepping_is_teacher_forcing(model: AnySeq2Seq, beam: int) -> None:
     rows = [(BOS, *generator.choices((UNK, 4, 5, 6), k=4)) for _ in range(len(sources) * beam)]
     expected = [forced(model, sources[r // beam], rows[r][1:]) for r in range(len(rows))]
     memory = model.encode(*padded(sources))
-    for t, (log_probs, attention) in enumerate(steps(model, memory, rows, beam)):
-        for r, (rows_log_probs, rows_attention) in enumerate(expected):
-            columns = rows_attention.shape[1]
-            close(log_probs[r], rows_log_probs[t])
-            close(attention[r, :columns], rows_attention[t])
+    state = model.start(memory, beam)
+    for t, tokens in enumerate(zip(*rows, strict=True)):
+        logits, attention, state = model.step(torch.tensor(tokens), state, memory)
+        log_probs = F.log_softmax(logits, 1)
+        for r, (log_probs_alone, attention_alone) in enumerate(expected):
+            close(log_probs[r], log_probs_alone[t])
+            columns = attention_alone.shape[1]
+            close(attention[r, :columns], attention_alone[t])
             assert not attention[r, columns:].any()
 
 
@@ -362,8 +351,7 @@ def test_state_and_memory_rows_can_be_selected(model: AnySeq2Seq) -> None:
     histories = [(2, (5, 6)), (2, (5, 4)), (0, (5, 1)), (0, (4, 6))]
     for row, (b, history) in enumerate(histories):
         expected = forced(model, sources[b], history)[0][-1]
-        found = F.log_softmax(logits[row], 0)
-        close(found, expected)
+        close(F.log_softmax(logits[row], 0), expected)
 
 
 def test_attention_is_a_distribution_over_real_tokens(model: AnySeq2Seq) -> None:
@@ -375,8 +363,7 @@ def test_attention_is_a_distribution_over_real_tokens(model: AnySeq2Seq) -> None
     _, decoded = model.decode(target_in, memory)
     _, stepped, _ = model.step(target_in[:, 0], model.start(memory), memory)
     for attention in (decoded, stepped.unsqueeze(1)):
-        ones = torch.ones(attention.shape[:2], dtype=attention.dtype)
-        close(attention.sum(2), ones)
+        close(attention.sum(2), torch.ones_like(attention[:, :, 0]))
         assert (attention[mask.unsqueeze(1).expand_as(attention)] > 0).all()
         assert not attention[~mask.unsqueeze(1).expand_as(attention)].any()
         assert attention[1].std() > 0.01  # not uniform

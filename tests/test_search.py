@@ -219,7 +219,6 @@ def test_specials_are_never_generated(variant: Variant) -> None:
             log_probs = forced(models[0], source, hypothesis.ids)[0]
             expected = log_probs.gather(1, torch.tensor([[*hypothesis.ids, EOS]]).T).sum().item()
             assert hypothesis.log_prob == near(expected)
-            assert hypothesis.log_prob < -25
 
 
 @pytest.mark.parametrize("alone", [False, True])

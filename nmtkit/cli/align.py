@@ -28,16 +28,24 @@ def align(
     out: Annotated[str, typer.Option(help="Links, Pharaoh format.")] = STREAM,
     rows: Annotated[
         str | None,
-        typer.Option(rich_help_panel=_READ, help="Row of a word: predicting, next or consumed."),
+        typer.Option(
+            rich_help_panel=_READ, help="Row of a word: predicting (the default), next or consumed."
+        ),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(rich_help_panel=_READ, help="argmax or threshold.")
+        str | None, typer.Option(rich_help_panel=_READ, help="argmax (the default) or threshold.")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(rich_help_panel=_READ, help="Least weight of a link.")
+        float | None,
+        typer.Option(rich_help_panel=_READ, help="For threshold: least weight of a link (0.3)."),
     ] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", rich_help_panel=_READ, help="Tokenise the lines first.")
+        bool,
+        typer.Option(
+            "--raw",
+            rich_help_panel=_READ,
+            help="Tokenise the lines; links still count their tokens.",
+        ),
     ] = False,
     reverse: Annotated[
         Path | None, typer.Option(rich_help_panel=_BOTH, help="Model target to source.")

@@ -35,7 +35,9 @@ def preprocess(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", rich_help_panel=_FILES, help="Replace --out.")
     ] = False,
-    tokenizer: Annotated[str, typer.Option(rich_help_panel=_TEXT, help="moses or none.")] = "moses",
+    tokenizer: Annotated[
+        str, typer.Option(rich_help_panel=_TEXT, help="moses, or none: split on ASCII spaces only.")
+    ] = "moses",
     normalise: Annotated[
         bool, typer.Option("--normalise", rich_help_panel=_TEXT, help="Moses' punctuation rules.")
     ] = False,
@@ -44,17 +46,28 @@ def preprocess(
         str, typer.Option(rich_help_panel=_TEXT, help="bpe, none or sentencepiece (extra).")
     ] = "bpe",
     merges: Annotated[
-        int, typer.Option(rich_help_panel=_TEXT, help="BPE merges, or SentencePiece pieces.")
+        int,
+        typer.Option(
+            rich_help_panel=_TEXT,
+            help="BPE merges, or SentencePiece pieces, for both sides together.",
+        ),
     ] = 8000,
     separate: Annotated[
-        bool, typer.Option("--separate", rich_help_panel=_TEXT, help="Codes a side, not joint.")
+        bool,
+        typer.Option("--separate", rich_help_panel=_TEXT, help="Learn codes for each side alone."),
     ] = False,
     vocabulary_size: Annotated[
         int | None,
-        typer.Option(rich_help_panel=_TEXT, help="Shortlist a side, the rest is UNK [all]."),
+        typer.Option(
+            rich_help_panel=_TEXT, help="Shortlist a side, the rest is UNK; all unless said."
+        ),
     ] = None,
     vocabulary_threshold: Annotated[
-        int | None, typer.Option(rich_help_panel=_TEXT, help="Undo merges seen less often.")
+        int | None,
+        typer.Option(
+            rich_help_panel=_TEXT,
+            help="Leave out what is seen less often; BPE then undoes its merge.",
+        ),
     ] = None,
     max_length: Annotated[
         int, typer.Option(rich_help_panel=_CLEAN, help="Most subwords on a side.")

@@ -22,7 +22,10 @@ def score(
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(rich_help_panel=_TEXT, help="bleu, chrf, chrf++, ter. Repeatable."),
+        typer.Option(
+            rich_help_panel=_TEXT,
+            help="bleu, chrf, chrf++, ter; all but chrf++ unless said. Repeatable.",
+        ),
     ] = None,
     tokenize: Annotated[
         str, typer.Option(rich_help_panel=_TEXT, help="BLEU's tokeniser: 13a, intl, none, zh …")
@@ -69,7 +72,7 @@ def _score_text(
     as_json: bool,
 ) -> None:
     from nmtkit.corpus import read_lines
-    from nmtkit.score import TextOptions, score_text
+    from nmtkit.score import TextOptions, looks_tokenised, score_text
 
     texts = {name: list(read_lines(name)) for name in systems}
     scores = score_text(
@@ -80,6 +83,9 @@ def _score_text(
         lowercase,
         str(reference),
     )
+    for name, lines in texts.items():
+        if tokenize != "none" and looks_tokenised(lines):
+            say(f"warning: {name} looks tokenised: BLEU wants running text (or --tokenize none)")
     if as_json:
         _print_json({name: [s.to_json() for s in row] for name, row in scores.items()})
         return

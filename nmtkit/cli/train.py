@@ -22,9 +22,12 @@ def train(
     data: Annotated[
         Path | None, typer.Argument(help="Prepared corpus; may be left out if --config names it.")
     ] = None,
-    arch: Annotated[str | None, typer.Option(help="Architecture [default: rnnsearch].")] = None,
+    arch: Annotated[str | None, typer.Option(help="Architecture: rnnsearch (the default).")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Sizes and optimiser: tiny, small, base, paper.")
+        str | None,
+        typer.Option(
+            help="Sizes and optimiser: tiny, small, base, paper; none: the paper's sizes, Adam."
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="Settings in TOML, such as a model's config.toml.")
@@ -32,16 +35,24 @@ def train(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any setting: model.hidden=512. Repeatable.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(rich_help_panel=_RUN)] = None,
-    updates: Annotated[int | None, typer.Option(rich_help_panel=_RUN)] = None,
-    minutes: Annotated[float | None, typer.Option(rich_help_panel=_RUN)] = None,
-    seed: Annotated[int | None, typer.Option(help="[default: 1]")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.")] = None,
-    precision: Annotated[str | None, typer.Option(help="float32 or bfloat16 (CUDA).")] = None,
+    epochs: Annotated[int | None, typer.Option(rich_help_panel=_RUN, help="0: no limit.")] = None,
+    updates: Annotated[int | None, typer.Option(rich_help_panel=_RUN, help="0: no limit.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=_RUN, help="By the clock, validation included; 0: no limit."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="1 unless said otherwise.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto (the default), cpu or cuda.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="float32 (the default) or bfloat16 (CUDA).")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model.")] = False,
 ) -> None:
-    """Train a model on a prepared corpus. Later settings win: preset, --config, --set, options."""
+    """Train a model on a prepared corpus. Later settings win: preset, --config, --set, options.
+
+    Without limits the run ends after training.patience (10) validations without a new best.
+    """
     from nmtkit import train as core
 
     given = {
@@ -58,15 +69,15 @@ def train(
             folder = str(data) if data else None
             settings = core.settings_from(folder, arch, preset, config, assignments)
         if resume:
-            last = core.resume(settings, out, reporter)
+            core.resume(settings, out, reporter)
         else:
-            last = core.train(settings, out, reporter, overwrite)
+            core.train(settings, out, reporter, overwrite)
     except KeyboardInterrupt:
         say(f"stopped: nmtkit train --resume --out {out} goes on from the last validation")
         raise
     finally:
         reporter.close()
-    say(f"{out}: {_line(last)}")
+    say(f"wrote {out}")
 
 
 class Terminal:

@@ -22,16 +22,20 @@ def translate(
         str | None,
         typer.Option(rich_help_panel=_FILES, help="Links of the output, Pharaoh format."),
     ] = None,
-    beam: Annotated[int, typer.Option(rich_help_panel=_SEARCH, min=1)] = 5,
+    beam: Annotated[int, typer.Option(rich_help_panel=_SEARCH, min=1, help="Hypotheses kept.")] = 5,
     length_penalty: Annotated[
         float,
         typer.Option(
-            rich_help_panel=_SEARCH, min=0, help="Rank by log-probability / length ** this."
+            rich_help_panel=_SEARCH, min=0, help="Rank by log-probability / subwords ** this."
         ),
     ] = 1.0,
     n_best: Annotated[
         int | None,
-        typer.Option(rich_help_panel=_SEARCH, min=1, help="Print N a line, Moses ||| format."),
+        typer.Option(
+            rich_help_panel=_SEARCH,
+            min=1,
+            help="Print N for a line, Moses ||| format; links too are then N.",
+        ),
     ] = None,
     replace_unknown: Annotated[
         bool,
@@ -50,7 +54,9 @@ def translate(
     ] = False,
     rows: Annotated[
         str | None,
-        typer.Option(rich_help_panel=_WORDS, help="Attention row of a word, as in align."),
+        typer.Option(
+            rich_help_panel=_WORDS, help="Attention row of a word, as in align (predicting)."
+        ),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Sentences searched at once.")] = 64,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",

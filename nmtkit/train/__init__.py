@@ -111,7 +111,7 @@ def _trainer(settings: Settings, out: Path, reporter: Reporter | None) -> Traine
     sizes = [len(vocabulary_of(text, corpus.folder)) for text in texts]
     try:
         model = build_model(settings.model, *sizes).to(device)
-    except (RuntimeError, OverflowError) as error:  # torch's ways to be out of memory
+    except (RuntimeError, OverflowError, TypeError) as error:  # how torch takes what is too large
         reason = str(error).splitlines()[0]
         raise UserError(f"a model of the sizes in [model] cannot be made here: {reason}") from error
     optimizer = OPTIMIZERS[settings.training.optimizer](model.parameters(), settings.training)
@@ -122,5 +122,10 @@ def _trainer(settings: Settings, out: Path, reporter: Reporter | None) -> Traine
 def _check(config: TrainingConfig, corpus: PreparedCorpus, device: torch.device) -> None:
     if config.precision == "bfloat16" and device.type != "cuda":
         raise UserError("training.precision = bfloat16 needs a CUDA GPU: use float32 on the CPU")
+    if corpus.valid is None and not (config.epochs or config.updates or config.minutes):
+        raise UserError(
+            f"{corpus.folder} has no validation text to stop by: give --epochs, --updates or "
+            "--minutes, or preprocess with --valid"
+        )
     if config.bpe_dropout and corpus.source_text.config.subwords != "bpe":
         raise UserError(f"training.bpe_dropout needs BPE: {corpus.folder} was made without it")

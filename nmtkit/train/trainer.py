@@ -224,7 +224,7 @@ class Trainer:
             position.loss, position.tokens = 0.0, 0
 
     def _validate(self, regular: bool = True) -> None:
-        """Score the dev set, keep the model if it is the best; if `regular`, write the checkpoint."""
+        """Score the dev set, keep the model if it is best; if `regular`, write the checkpoint."""
         position, config = self.position, self.config
         figures = self.figures()
         position.validated = position.update
