@@ -1,7 +1,7 @@
 """A toy language pair, and models that have learned it; the command line run in this process.
 
-The toy task: a source word has one translation, the words come out in reverse order, and a full
-stop stays at the end. So the right translation and the right links of every sentence are known.
+The toy task: a source word has one translation, the words come out in reverse order, and the mark
+at the end of some sentences stays there. So the right translation and links of all are known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from nmtkit.cli import main
 hypothesis.settings.register_profile("nmtkit", deadline=None)
 hypothesis.settings.load_profile("nmtkit")
 
-COMMON, RARE = 24, 12  # the shortlist has the common words and the full stop
+COMMON, RARE = 24, 12  # the shortlist has the common words and the marks
+MARKS = (".", "!", "?")
 MOST_WORDS = 6
 
 Pair = tuple[str, str]
@@ -131,7 +132,7 @@ def invented(count: int, consonants: str, vowels: str, seed: int) -> list[str]:
 
 SOURCE = invented(COMMON + RARE, "bdgklm", "aei", seed=1)
 TARGET = invented(COMMON + RARE, "nprstvz", "ouy", seed=2)
-TRANSLATION = dict(zip(SOURCE, TARGET, strict=True)) | {".": "."}
+TRANSLATION = dict(zip(SOURCE, TARGET, strict=True)) | {mark: mark for mark in MARKS}
 
 
 def toy_pairs(count: int, seed: int, rare: float = 0.1) -> list[Pair]:
@@ -143,16 +144,16 @@ def toy_pairs(count: int, seed: int, rare: float = 0.1) -> list[Pair]:
             SOURCE[COMMON + draw.randrange(RARE) if draw.random() < rare else draw.randrange(COMMON)]
             for _ in range(draw.randint(1, MOST_WORDS))
         ]
-        stop = ["."] if draw.random() < 0.5 else []
+        mark = [draw.choice(MARKS)] if draw.random() < 0.7 else []
         translated = [TRANSLATION[word] for word in reversed(words)]
-        pairs.append((" ".join(words + stop), " ".join(translated + stop)))
+        pairs.append((" ".join(words + mark), " ".join(translated + mark)))
     return pairs
 
 
 def toy_links(source: str) -> str:
     """The links of a source line (tokens) and its translation, Pharaoh format."""
     tokens = source.split(" ")
-    words = len(tokens) - (tokens[-1] == ".")
+    words = len(tokens) - (tokens[-1] in MARKS)
     links = [(j, words - 1 - j) for j in range(words)]
     if words < len(tokens):
         links.append((words, words))
@@ -161,7 +162,9 @@ def toy_links(source: str) -> str:
 
 def raw(line: str) -> str:
     """Tokens as running text."""
-    return line.replace(" .", ".")
+    for mark in MARKS:
+        line = line.replace(f" {mark}", mark)
+    return line
 
 
 @dataclass(frozen=True)
@@ -177,16 +180,17 @@ class Toy:
     @property
     def common(self) -> list[Pair]:
         """The test pairs of known words only."""
-        known = {*SOURCE[:COMMON], "."}
+        known = {*SOURCE[:COMMON], *MARKS}
         return [pair for pair in self.test if known.issuperset(pair[0].split(" "))]
 
 
 SIZES = {"embedding": 32, "encoder_hidden": 32, "hidden": 48, "attention": 32, "maxout": 32}
-TRAINING = {"learning_rate": 0.005, "batch_sentences": 32, "select": "loss", "epochs": 10}
+TRAINING = {"learning_rate": 0.005, "batch_sentences": 32, "select": "loss", "epochs": 8}
 SMALL = [
     *(f"--set=model.{name}={size}" for name, size in SIZES.items()),
     *(f"--set=training.{name}={value}" for name, value in TRAINING.items()),
     "--set=model.initialisation=glorot",
+    "--set=training.schedule=cosine",
     "--device=cpu",
 ]
 
@@ -206,7 +210,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     for name, pairs in (("train", toy_pairs(2000, 1)), ("valid", toy_pairs(40, 2, rare=0.0))):
         write(folder / f"{name}.aa", (raw(source) for source, _ in pairs))
         write(folder / f"{name}.zz", (raw(target) for _, target in pairs))
-    words = ("--subwords", "none", "--vocabulary-size", str(COMMON + 1), "--case", "lower")
+    words = ("--subwords", "none", "--vocabulary-size", str(COMMON + len(MARKS)), "--case", "lower")
     data = prepare(folder, "aa-zz", folder / "data", *words)
     back = prepare(folder, "zz-aa", folder / "data.reverse", *words)
     worked("train", data, "--out", folder / "model", *SMALL)

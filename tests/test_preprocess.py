@@ -371,6 +371,7 @@ def test_the_output_is_whole_or_as_before(tmp_path):
 def test_inputs_are_not_overwritten(tmp_path):
     (tmp_path / "in").mkdir()
     write_pairs(tmp_path / "in" / "train", [("a", "b")])
+    write(tmp_path / "in" / "manifest.json", ["{}"])  # without it no folder is replaced at all
     with pytest.raises(UserError, match="choose another --out"):
         run(tmp_path, [], "in", overwrite=True, train=(f"{tmp_path}/in/train",))
     assert (tmp_path / "in" / "train.en").read_text() == "a\n"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from nmtkit.cli.output import WrongUsage, table
+from nmtkit.cli.output import WrongUsage, say, table
 from nmtkit.errors import UserError
 
 _TEXT, _LINKS = "Translations", "Links"

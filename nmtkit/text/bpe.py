@@ -79,7 +79,9 @@ class BytePairs:
         from subword_nmt import apply_bpe
 
         self._module: Any = apply_bpe
-        self._bpe = apply_bpe.BPE(io.StringIO(codes, newline="\n"), vocab=allowed or None)
+        merges = codes.count("\n") - 1  # said outright: subword-nmt exits where there are none
+        lines = io.StringIO(codes, newline="\n")
+        self._bpe = apply_bpe.BPE(lines, merges=merges, vocab=allowed or None)
 
     def split(
         self, token: str, dropout: float = 0.0, random: Randomness | None = None

@@ -85,7 +85,7 @@ class Truecaser:
         for number, line in enumerate(lines, start=1):
             counts = _parse(line)
             words = {form.lower() for form in counts}
-            if len(words) != 1 or not words.isdisjoint(forms):
+            if len(words) != 1 or any(word in forms for word in words):
                 raise UserError(
                     f"{path}:{number}: a line of a truecaser must be one new word in all its "
                     f"forms: FORM (COUNT/TOTAL) FORM (COUNT) …"
