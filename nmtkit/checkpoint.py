@@ -60,7 +60,11 @@ def model_config(table: Table, where: str) -> AnyConfig:
     name = table.get("architecture")
     if not isinstance(name, str):
         raise UserError(f"{where}: architecture is missing: it names the kind of model")
-    return build(architecture(name).config, table, where)
+    try:
+        config = architecture(name).config
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
+    return build(config, table, where)
 
 
 def load(folder: Path, device: torch.device) -> Trained:

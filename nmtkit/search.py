@@ -185,7 +185,9 @@ def beam_search(
     ensemble, beams = _Ensemble(models, source, mask), _Beams(mask, options)
     ensemble.start(options.beam)
     tokens = source.new_full((len(source) * options.beam,), BOS)
-    while len(beams.sentence):
+    for _ in range(int(beams.limit.max())):
+        if not len(beams.sentence):
+            break
         words, parents = beams.advance(ensemble.step(tokens))
         going_on = beams.going_on()
         rows = torch.arange(len(going_on), device=mask.device).unsqueeze(1) * options.beam + parents

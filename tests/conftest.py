@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the models are tiny
@@ -48,7 +49,7 @@ class Done:
 def command(*arguments: object, stdin: str | bytes = b"") -> Done:
     """`nmtkit ARGUMENTS` through its entry point, with streams that are no terminal."""
     given = stdin.encode() if isinstance(stdin, str) else stdin
-    streams = {
+    streams: dict[str, Any] = {
         name: io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="\n")
         for name, content in (("stdin", given), ("stdout", b""), ("stderr", b""))
     }
@@ -61,9 +62,7 @@ def command(*arguments: object, stdin: str | bytes = b"") -> Done:
     texts = []
     for name in ("stdout", "stderr"):
         streams[name].flush()
-        content = streams[name].buffer
-        assert isinstance(content, io.BytesIO)
-        texts.append(content.getvalue().decode())
+        texts.append(streams[name].buffer.getvalue().decode())
     return Done(code, *texts)
 
 
@@ -111,6 +110,15 @@ def write(path: Path, lines: Iterable[str]) -> Path:
     return path
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file under a folder, hidden ones too."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
 def lines_of(text: str) -> list[str]:
     """The lines of a text that only newlines end."""
     assert text == "" or text.endswith("\n")
@@ -141,7 +149,9 @@ def toy_pairs(count: int, seed: int, rare: float = 0.1) -> list[Pair]:
     pairs = []
     for _ in range(count):
         words = [
-            SOURCE[COMMON + draw.randrange(RARE) if draw.random() < rare else draw.randrange(COMMON)]
+            SOURCE[
+                COMMON + draw.randrange(RARE) if draw.random() < rare else draw.randrange(COMMON)
+            ]
             for _ in range(draw.randint(1, MOST_WORDS))
         ]
         mark = [draw.choice(MARKS)] if draw.random() < 0.7 else []
@@ -216,3 +226,21 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     worked("train", data, "--out", folder / "model", *SMALL)
     worked("train", back, "--out", folder / "reverse", *SMALL)
     return Toy(folder, data, folder / "model", folder / "reverse", toy_pairs(60, 3))
+
+
+@pytest.fixture(scope="session")
+def micro(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prepared corpus of 60 pairs in subwords, for runs of a second."""
+    folder = tmp_path_factory.mktemp("micro")
+    for name, pairs in (("train", toy_pairs(60, 5)), ("valid", toy_pairs(8, 6))):
+        write(folder / f"{name}.aa", (source for source, _ in pairs))
+        write(folder / f"{name}.zz", (target for _, target in pairs))
+    return prepare(folder, "aa-zz", folder / "data", "--merges", "60")
+
+
+@pytest.fixture(scope="session")
+def model(micro: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of the micro corpus that has learned nothing, for what needs any model at all."""
+    from tests.micro import run
+
+    return run(micro, tmp_path_factory.mktemp("micro") / "model", "updates=2")

@@ -144,11 +144,12 @@ def fix_dropout(model: RNNsearch, monkeypatch: pytest.MonkeyPatch) -> list[dict[
 def test_values_equal_the_equations(order: str, reset: str, plain: bool) -> None:
     model = rnnsearch(order, reset)
     model.plain = plain
-    source, mask = padded([source for source, _ in PAIRS])
-    target_in, _ = padded([(BOS, *target) for _, target in PAIRS])
+    pairs = [*PAIRS, ((5, 3), (PAD, 4))]  # PAD is no word either
+    source, mask = padded([source for source, _ in pairs])
+    target_in, _ = padded([(BOS, *target) for _, target in pairs])
     memory = model.encode(source, mask)
     logits, attention = model.decode(target_in, memory)
-    for b, (source_ids, target) in enumerate(PAIRS):
+    for b, (source_ids, target) in enumerate(pairs):
         expected = reference.forward(in_numpy(model), order, reset, source_ids, (BOS, *target))
         rows, columns = len(target) + 1, len(source_ids)
         for found, name in (

@@ -1,0 +1,66 @@
+"""Runs of a second: a model of 8 units on the corpus of the fixture `micro`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmtkit.batches import Batch
+from nmtkit.data import PreparedCorpus
+from nmtkit.train import Settings, _trainer, settings_from, train
+from nmtkit.train.trainer import Silent, Trainer
+
+CPU = torch.device("cpu")
+SIZES = ("embedding", "encoder_hidden", "hidden", "attention", "maxout")
+MICRO = [
+    *(f"model.{name}=8" for name in SIZES),
+    "model.initialisation=glorot",
+    "training.batch_sentences=13",  # five batches an epoch, the last of 8 sentences
+    "training.pool=2",
+    "training.device=cpu",
+    "training.select=loss",
+]
+BATCHES = 5
+
+
+def settings(data: Path, *assignments: str) -> Settings:
+    """`assignments` are of the table [training], unless they say model."""
+    full = (a if a.startswith("model.") else f"training.{a}" for a in assignments)
+    return settings_from(str(data), assignments=[*MICRO, *full])
+
+
+def run(data: Path, out: Path, *assignments: str, reporter: Any = None) -> Path:
+    train(settings(data, *assignments), out, reporter)
+    return out
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl without times."""
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").split("\n")
+    assert lines.pop() == ""
+    found = [json.loads(line) for line in lines]
+    assert all(record.pop("minutes") >= 0 for record in found)
+    return found
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """All that a run leaves but times; files by their bytes."""
+    names = ("model", "checkpoint/model", "checkpoint/optimizer", "checkpoint/random")
+    files = {name: (folder / f"{name}.safetensors").read_bytes() for name in names}
+    state = json.loads((folder / "checkpoint" / "state.json").read_text(encoding="utf-8"))
+    for name in ("seconds", "log_bytes"):  # the length of the log depends on times too
+        del state[name]
+    return {**files, "state": state, "records": records(folder)}
+
+
+def trainer(data: Path, out: Path, *assignments: str) -> Trainer:
+    """A trainer before its first update."""
+    out.mkdir(exist_ok=True)
+    return _trainer(settings(data, "updates=99", *assignments), out, Silent())
+
+
+def batch_of(corpus: PreparedCorpus, rows: list[int]) -> Batch:
+    return Batch.of([corpus.train.source(i) for i in rows], [corpus.train.target(i) for i in rows])

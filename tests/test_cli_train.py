@@ -1,0 +1,116 @@
+"""nmtkit train: where settings come from, resuming, and what it may overwrite."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.conftest import (
+    contents,
+    failed,
+    worked,
+    write,
+)
+from tests.micro import MICRO
+
+
+def test_train_takes_settings_from_everywhere(micro, tmp_path):
+    write(
+        tmp_path / "recipe.toml",
+        ['preset = "tiny"', "[model]", "hidden = 16", "[training]", "seed = 5"],
+    )
+    options = ("--config", tmp_path / "recipe.toml", "--set", "model.maxout=4", "--updates", 1)
+    worked("train", micro, "--out", tmp_path / "m", *options, "--seed", 6, "--arch", "rnnsearch")
+    text = (tmp_path / "m" / "config.toml").read_text(encoding="utf-8")
+    for line in ("hidden = 16", "maxout = 4", "seed = 6", "updates = 1", "embedding = 64"):
+        assert f"\n{line}\n" in text
+    worked("train", "--config", tmp_path / "m" / "config.toml", "--out", tmp_path / "n")
+    for name in ("model.safetensors", "config.toml"):
+        assert (tmp_path / "n" / name).read_bytes() == (tmp_path / "m" / name).read_bytes()
+
+
+def test_resume_from_the_command_line(micro, tmp_path):
+    assignments = [f"--set={assignment}" for assignment in MICRO]
+    whole = ("train", micro, "--out", tmp_path / "whole", *assignments)
+    worked(*whole, "--updates", 10)
+    parts = ("train", micro, "--out", tmp_path / "parts", *assignments)
+    worked(*parts, "--updates", 5)
+    worked(*parts, "--updates", 7, "--resume")  # the same command, and --resume
+    worked("train", "--out", tmp_path / "parts", "--updates", 10, "--resume")
+    model = "model.safetensors"
+    assert (tmp_path / "parts" / model).read_bytes() == (tmp_path / "whole" / model).read_bytes()
+    message = failed(*parts, "--updates", 12, "--resume", "--seed", 9)
+    assert "training.seed (was 1, now 9)" in message
+    assert "nothing to resume" in failed("train", "--out", tmp_path / "new", "--resume")
+
+
+def test_an_output_folder_that_is_in_use(micro, model, tmp_path):
+    assignments = [f"--set={assignment}" for assignment in [*MICRO, "training.updates=1"]]
+    given = ("train", micro, *assignments)
+    copy = Path(shutil.copytree(model, tmp_path / "m"))
+    write(copy / "notes", ["mine"])
+    before = contents(copy)
+    message = failed(*given, "--out", copy)
+    assert message == f"{copy} exists and is not empty: choose another folder or say --overwrite"
+    assert contents(copy) == before
+    # Not even with --overwrite while anything else is wrong.
+    failed("train", tmp_path / "nowhere", "--out", copy, "--overwrite")
+    failed(*given, "--out", copy, "--overwrite", "--set", "model.hidden=0")
+    failed(*given, "--out", copy, "--overwrite", "--precision", "bfloat16")
+    assert contents(copy) == before
+    worked(*given, "--out", copy, "--overwrite")
+    assert not (copy / "notes").exists()
+    worked(*given, "--out", tmp_path / "empty" / "deeper")
+    (tmp_path / "link").symlink_to(copy)
+    worked(*given, "--out", tmp_path / "link", "--overwrite")
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_overwriting_refuses_what_is_no_model(micro, tmp_path):
+    assignments = [f"--set={assignment}" for assignment in [*MICRO, "training.updates=1"]]
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    write(precious / "thesis.txt", ["all of it"])
+    before = contents(tmp_path)
+    for folder in (precious, micro):
+        message = failed("train", micro, *assignments, "--out", folder, "--overwrite")
+        assert "--overwrite" in message
+    message = failed("train", micro, *assignments, "--out", precious / "thesis.txt")
+    assert "thesis.txt" in message
+    message = failed("train", micro, *assignments, "--out", precious / "thesis.txt" / "m")
+    assert "Not a directory" in message
+    assert contents(tmp_path) == before
+    inside = tmp_path / "model"
+    worked("train", micro, *assignments, "--out", inside)
+    shutil.copytree(micro, inside / "data")
+    message = failed("train", inside / "data", *assignments, "--out", inside, "--overwrite")
+    assert "lies in" in message
+    assert (inside / "data" / "manifest.json").exists()
+
+
+def test_an_interrupted_run_says_how_to_go_on(micro, tmp_path):
+    assignments = [f"--set={assignment}" for assignment in MICRO]
+    limits = ("--updates", 100_000, "--set=training.patience=0", "--set=training.valid_every=1")
+    out = tmp_path / "m"
+    given = ("train", micro, "--out", out, *assignments, *limits)
+    with subprocess.Popen(
+        [sys.executable, "-m", "nmtkit", *map(str, given)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stderr is not None
+        first = running.stderr.readline()  # a validation has been recorded
+        assert "valid_loss" in first
+        while not (out / "checkpoint").exists():
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        rest = running.stderr.read()
+        assert running.wait(60) == 130
+    assert f"nmtkit train --resume --out {out}" in rest
+    assert "Traceback" not in rest
+    worked("train", "--resume", "--out", out, "--updates", 1)
