@@ -103,7 +103,10 @@ def epoch_batches(
     batches = []
     for begin in range(0, len(order), pool):
         part = order[begin : begin + pool]
-        part = part[np.lexsort((source_lengths[part], target_lengths[part]))]
+        # By target length; within one length by source, up and down in turn, so that a batch on the
+        # border of two target lengths does not hold the longest and the shortest sources.
+        turned = np.where(target_lengths[part] % 2, -source_lengths[part], source_lengths[part])
+        part = part[np.lexsort((turned, target_lengths[part]))]
         batches += [part[b:e] for b, e in cut(longer[part], size)]
     return [batches[i] for i in random.permutation(len(batches))]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -92,6 +93,8 @@ def translate(
         dictionary=_read_dictionary(dictionary) if dictionary else {},
         tokenized=tokenized,
         batch=size,
+        # A person at a terminal is answered line by line.
+        read_ahead=1 if source == STREAM and sys.stdin.isatty() else TranslateOptions.read_ahead,
     )
     loaded = load_all(models, devices.resolve(device))
     with ExitStack() as stack:

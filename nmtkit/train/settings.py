@@ -30,7 +30,7 @@ class TrainingConfig:
 
     batch_sentences: int = 80
     batch_tokens: int = 0  # padded tokens on the longer side of a batch
-    pool: int = 100  # batches whose sentences are sorted by length together
+    pool: int = 500  # batches whose sentences are sorted by length together
 
     optimizer: Literal["adadelta", "adam", "adamw"] = "adam"
     learning_rate: float = 1e-3
