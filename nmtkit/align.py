@@ -17,7 +17,7 @@ import torch
 
 from nmtkit.batches import BatchSize, length_sorted, with_end
 from nmtkit.checkpoint import Trained
-from nmtkit.errors import unknown
+from nmtkit.errors import UserError, unknown
 from nmtkit.links import Links
 from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.progress import Progress, silent
@@ -145,10 +145,24 @@ METHODS: dict[str, Callable[[Matrix, AlignOptions], Links]] = {
 }
 
 
+def check_attention(models: Sequence[Trained]) -> None:
+    """UserError for a model whose architecture attends to nothing."""
+    for trained in models:
+        if not trained.model.has_attention:
+            raise UserError(
+                f"{trained.folder}: its architecture has no attention to read links from: "
+                "align with another model"
+            )
+
+
 def read_attention(
     models: Sequence[Trained], pairs: Sequence[tuple[Line, Line]], options: AlignOptions
 ) -> list[Matrix]:
-    """The word attention (I, J+1) of every pair by forced decoding, the models' mean."""
+    """The word attention (I, J+1) of every pair by forced decoding, the models' mean.
+
+    Raises UserError for a model without attention.
+    """
+    check_attention(models)
     matrices: list[Matrix | None] = [None] * len(pairs)
     present = [p for p, (source, target) in enumerate(pairs) if source.ids and target.ids]
     longer = [max(len(pairs[p][0].ids), len(pairs[p][1].ids)) for p in present]

@@ -64,7 +64,8 @@ def model_config(table: Table, where: str) -> AnyConfig:
         config = architecture(name).config
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
-    return build(config, table, where)
+    built: AnyConfig = build(config, table, where)
+    return built
 
 
 def load(folder: Path, device: torch.device) -> Trained:

@@ -28,6 +28,10 @@ TINY: dict[str, list[dict[str, Any]]] = {
         for order in reference.ORDERS
         for reset in reference.RESETS
     ],
+    "rnnencdec": [
+        {"reset": reset, "embedding": 3, "encoder_hidden": 2, "hidden": 4, "maxout": 2}
+        for reset in reference.RESETS
+    ],
 }
 SOURCE_SIZE, TARGET_SIZE = 8, 7
 VARIANTS = [

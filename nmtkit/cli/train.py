@@ -22,7 +22,7 @@ def train(
     data: Annotated[
         Path | None, typer.Argument(help="Prepared corpus; may be left out if --config names it.")
     ] = None,
-    arch: Annotated[str | None, typer.Option(help="Architecture: rnnsearch (the default).")] = None,
+    arch: Annotated[str | None, typer.Option(help="rnnsearch (the default) or rnnencdec.")] = None,
     preset: Annotated[
         str | None,
         typer.Option(

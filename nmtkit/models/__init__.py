@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from nmtkit.errors import unknown
+from nmtkit.models.rnnencdec import PRESETS as RNNENCDEC_PRESETS
+from nmtkit.models.rnnencdec import RNNencdec, RNNencdecConfig
 from nmtkit.models.rnnsearch import PRESETS as RNNSEARCH_PRESETS
 from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from nmtkit.models.seq2seq import AnySeq2Seq
 
-AnyConfig = RNNsearchConfig  # a union, once there are several
+
+class AnyConfig(Protocol):
+    """The settings of some architecture: a frozen dataclass that names it."""
+
+    @property
+    def architecture(self) -> str: ...
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model class, its settings, and named sizes: overrides of [model] and [training]."""
+    """A settings class, a model class, and named sizes: overrides of [model] and [training]."""
 
-    config: type[AnyConfig]
-    model: type[RNNsearch]
+    config: type[Any]
+    model: Callable[[Any, int, int], AnySeq2Seq]
     presets: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 ARCHITECTURES: dict[str, Architecture] = {
     "rnnsearch": Architecture(RNNsearchConfig, RNNsearch, RNNSEARCH_PRESETS),
+    "rnnencdec": Architecture(RNNencdecConfig, RNNencdec, RNNENCDEC_PRESETS),
 }
 
 

@@ -34,73 +34,30 @@ from torch import Tensor, nn
 from nmtkit.models.attending import Inputs, attending, attending_plain
 from nmtkit.models.attention import AdditiveAttention, mask_bias
 from nmtkit.models.recurrent import GRU, GRUWeights, gru, gru_plain
-from nmtkit.models.seq2seq import Memory, Rows, Seq2Seq
-from nmtkit.vocabulary import BOS, PAD
+from nmtkit.models.rnn import PRESETS as RNN_PRESETS
+from nmtkit.models.rnn import Presets, RNNConfig, RNNModel
+from nmtkit.models.seq2seq import Memory, Rows
+from nmtkit.vocabulary import BOS
 
 
 @dataclass(frozen=True)
-class RNNsearchConfig:
+class RNNsearchConfig(RNNConfig):
     """Sizes and readings; the defaults are the paper's (section A.2.3)."""
 
     architecture: Literal["rnnsearch"] = "rnnsearch"
-    embedding: int = 620  # E, the paper's m
-    encoder_hidden: int = 1000  # H, a direction; the paper's n
-    hidden: int = 1000  # D; the paper's n
     attention: int = 1000  # A, the paper's n'
-    maxout: int = 500  # L, the paper's l
     order: Literal["main-text", "appendix", "groundhog", "conditional"] = "main-text"
-    reset: Literal["before", "after"] = "before"
-    initialisation: Literal["paper", "glorot"] = "paper"
-    dropout_embedding: float = 0.0  # single numbers of the embeddings, both sides
-    dropout_readout: float = 0.0  # maxout units
-    dropout_recurrent: float = 0.0  # states, one mask a sequence (Gal and Ghahramani, 2016)
-    dropout_source_word: float = 0.0  # whole source embeddings
-    dropout_target_word: float = 0.0  # whole target embeddings
-
-    def __post_init__(self) -> None:
-        for name in ("embedding", "encoder_hidden", "hidden", "attention", "maxout"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("embedding", "readout", "recurrent", "source_word", "target_word"):
-            rate = getattr(self, f"dropout_{name}")
-            if not 0 <= rate < 1:
-                raise ValueError(f"dropout_{name} must be at least 0 and below 1, got {rate}")
 
 
-_ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "batch_sentences": 80}
+def _with_attention(preset: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """As many attention units as the decoder has state units, as in the paper."""
+    model = dict(preset["model"])
+    if "hidden" in model:
+        model["attention"] = model["hidden"]
+    return {**preset, "model": model}
 
-#: Named sizes, overrides of the tables [model] and [training].
-PRESETS: dict[str, dict[str, dict[str, Any]]] = {
-    name: {
-        "model": {
-            "embedding": size,
-            "encoder_hidden": size,
-            "hidden": 2 * size,
-            "attention": 2 * size,
-            "maxout": size,
-            "initialisation": "glorot",
-            "dropout_embedding": dropout,
-            "dropout_readout": dropout,
-        },
-        "training": _ADAM,
-    }
-    for name, size, dropout in (("tiny", 64, 0.1), ("small", 256, 0.2), ("base", 512, 0.3))
-} | {
-    # Sections A.2.3 and B.2; one epoch shuffle, 20 batches sorted by length together.
-    "paper": {
-        "model": {},
-        "training": {
-            "optimizer": "adadelta",
-            "learning_rate": 1.0,
-            "rho": 0.95,
-            "epsilon": 1e-6,
-            "clip": 1.0,
-            "batch_sentences": 80,
-            "pool": 20,
-            "normalise": "sentences",
-        },
-    }
-}
+
+PRESETS: Presets = {name: _with_attention(preset) for name, preset in RNN_PRESETS.items()}
 
 
 @dataclass(frozen=True)
@@ -178,40 +135,15 @@ class Encoder(nn.Module):
         return torch.cat([states[:, 0], backwards], dim=2).transpose(0, 1).contiguous()
 
 
-class Readout(nn.Module):
-    """The deep output's maxout layer (Goodfellow et al., 2013), pairs 2k and 2k+1."""
-
-    def __init__(self, config: RNNsearchConfig) -> None:
-        super().__init__()
-        rows = 2 * config.maxout
-        self.U_o = nn.Parameter(torch.empty(rows, config.hidden))
-        self.V_o = nn.Parameter(torch.empty(rows, config.embedding))
-        self.C_o = nn.Parameter(torch.empty(rows, 2 * config.encoder_hidden))
-        self.b_o = nn.Parameter(torch.empty(rows))
-
-    def forward(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
-        """State (…, D), E y_{i-1} (…, E), context (…, 2H) -> (…, L)."""
-        both = (
-            F.linear(state, self.U_o, self.b_o)
-            + F.linear(word, self.V_o)
-            + F.linear(context, self.C_o)
-        )
-        return torch.maximum(both[..., 0::2], both[..., 1::2])
-
-
-class RNNsearch(Seq2Seq[RNNMemory, RNNState]):
+class RNNsearch(RNNModel[RNNMemory, RNNState]):
     """See the module's docstring. `plain` runs the reference recurrences (tests, benchmarks)."""
 
     def __init__(self, config: RNNsearchConfig, source_size: int, target_size: int) -> None:
-        super().__init__()
-        self.config = config
-        self.plain = False
-        self.consumed_shift = 2 if config.order in ("main-text", "appendix") else 1
         context = 2 * config.encoder_hidden
-        self.source_embedding = nn.Embedding(source_size, config.embedding)
-        self.target_embedding = nn.Embedding(target_size, config.embedding)
+        super().__init__(config, source_size, target_size, context)
+        self.config = config
+        self.consumed_shift = 2 if config.order in ("main-text", "appendix") else 1
         self.encoder = Encoder(config)
-        self.initial = nn.Linear(config.encoder_hidden, config.hidden)
         self.attention = AdditiveAttention(config.hidden, context, config.attention)
         self.context_gru: GRU | None = None
         if config.order == "conditional":
@@ -219,8 +151,6 @@ class RNNsearch(Seq2Seq[RNNMemory, RNNState]):
             self.context_gru = GRU(context, config.hidden, config.reset)
         else:
             self.decoder_gru = GRU(config.embedding + context, config.hidden, config.reset)
-        self.readout = Readout(config)
-        self.output = nn.Linear(config.maxout, target_size)
 
     def encode(self, source: Tensor, mask: Tensor) -> RNNMemory:
         embedded = self._embed(self.source_embedding, source, self.config.dropout_source_word)
@@ -300,47 +230,3 @@ class RNNsearch(Seq2Seq[RNNMemory, RNNState]):
             seen = [part[real] for part in seen]
         readout = F.dropout(self.readout(*seen), config.dropout_readout, self.training)
         return readout, weights.transpose(0, 1)
-
-    def _embed(self, table: nn.Embedding, ids: Tensor, word_dropout: float) -> Tensor:
-        """Ids (…) -> embeddings (…, E), dropped out in training; BOS and PAD are zero."""
-        keep = ((ids != BOS) & (ids != PAD)).unsqueeze(-1).to(table.weight.dtype)
-        if self.training and word_dropout:
-            keep = F.dropout(keep, word_dropout)
-        embedded: Tensor = table(ids) * keep
-        return F.dropout(embedded, self.config.dropout_embedding, self.training)
-
-    def _recurrent_mask(self, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
-        rate = self.config.dropout_recurrent
-        if not self.training or not rate:
-            return None
-        return F.dropout(like.new_ones(shape), rate)
-
-    @torch.no_grad()
-    def initialise(self) -> None:
-        """Fresh parameters from torch's generator.
-
-        paper: section B.1: recurrent matrices random orthogonal, W_a and U_a ~ N(0, 0.001²), v_a
-        and all biases 0, everything else ~ N(0, 0.01²). glorot: recurrent matrices orthogonal,
-        embeddings ~ N(0, 1/E), other matrices and v_a uniform as Glorot and Bengio (2010), biases
-        0; it starts faster than the paper's under Adam.
-        """
-        paper = self.config.initialisation == "paper"
-        for name, parameter in self.named_parameters():
-            leaf = name.rsplit(".", 1)[-1]
-            if leaf == "U":
-                for block in parameter.chunk(3):
-                    nn.init.orthogonal_(block)
-            elif leaf.startswith("b"):
-                nn.init.zeros_(parameter)
-            elif leaf == "v_a":
-                bound = 0.0 if paper else (6 / (len(parameter) + 1)) ** 0.5
-                nn.init.uniform_(parameter, -bound, bound)
-            elif paper:
-                nn.init.normal_(parameter, std=0.001 if leaf in ("W_a", "U_a") else 0.01)
-            elif "embedding" in name:
-                nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
-            elif leaf == "W":
-                for block in parameter.chunk(3):
-                    nn.init.xavier_uniform_(block)
-            else:
-                nn.init.xavier_uniform_(parameter)

@@ -1,0 +1,158 @@
+"""What the recurrent architectures share: settings, readout, embeddings, initialisation.
+
+Letters: B sentences, E embedding, H encoder state a direction, D decoder state (the paper's n for
+both), L maxout units, C context vector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmtkit.models.seq2seq import MemoryT, Seq2Seq, StateT
+from nmtkit.vocabulary import BOS, PAD
+
+
+@dataclass(frozen=True)
+class RNNConfig:
+    """Sizes and dropout; the defaults are those of Bahdanau et al. (2015), section A.2.3."""
+
+    architecture: str = ""
+    embedding: int = 620  # E, the paper's m
+    encoder_hidden: int = 1000  # H, a direction; the paper's n
+    hidden: int = 1000  # D; the paper's n
+    maxout: int = 500  # L, the paper's l
+    reset: Literal["before", "after"] = "before"
+    initialisation: Literal["paper", "glorot"] = "paper"
+    dropout_embedding: float = 0.0  # single numbers of the embeddings, both sides
+    dropout_readout: float = 0.0  # maxout units
+    dropout_recurrent: float = 0.0  # states, one mask a sequence (Gal and Ghahramani, 2016)
+    dropout_source_word: float = 0.0  # whole source embeddings
+    dropout_target_word: float = 0.0  # whole target embeddings
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, int) and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+            if name.startswith("dropout_") and not 0 <= value < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
+
+
+_ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "batch_sentences": 80}
+
+Presets = dict[str, dict[str, dict[str, Any]]]
+
+#: Named sizes, overrides of the tables [model] and [training].
+PRESETS: Presets = {
+    name: {
+        "model": {
+            "embedding": size,
+            "encoder_hidden": size,
+            "hidden": 2 * size,
+            "maxout": size,
+            "initialisation": "glorot",
+            "dropout_embedding": dropout,
+            "dropout_readout": dropout,
+        },
+        "training": _ADAM,
+    }
+    for name, size, dropout in (("tiny", 64, 0.1), ("small", 256, 0.2), ("base", 512, 0.3))
+} | {
+    # Sections A.2.3 and B.2; one epoch shuffle, 20 batches sorted by length together.
+    "paper": {
+        "model": {},
+        "training": {
+            "optimizer": "adadelta",
+            "learning_rate": 1.0,
+            "rho": 0.95,
+            "epsilon": 1e-6,
+            "clip": 1.0,
+            "batch_sentences": 80,
+            "pool": 20,
+            "normalise": "sentences",
+        },
+    }
+}
+
+
+class Readout(nn.Module):
+    """The deep output's maxout layer (Goodfellow et al., 2013), pairs 2k and 2k+1."""
+
+    def __init__(self, config: RNNConfig, context: int) -> None:
+        super().__init__()
+        rows = 2 * config.maxout
+        self.U_o = nn.Parameter(torch.empty(rows, config.hidden))
+        self.V_o = nn.Parameter(torch.empty(rows, config.embedding))
+        self.C_o = nn.Parameter(torch.empty(rows, context))
+        self.b_o = nn.Parameter(torch.empty(rows))
+
+    def forward(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
+        """State (…, D), E y_{i-1} (…, E), context (…, C) -> (…, L)."""
+        both = (
+            F.linear(state, self.U_o, self.b_o)
+            + F.linear(word, self.V_o)
+            + F.linear(context, self.C_o)
+        )
+        return torch.maximum(both[..., 0::2], both[..., 1::2])
+
+
+class RNNModel(Seq2Seq[MemoryT, StateT]):
+    """Embeddings and readout around a recurrence; `plain` runs the reference ones (tests)."""
+
+    def __init__(self, config: RNNConfig, source_size: int, target_size: int, context: int) -> None:
+        super().__init__()
+        self.plain = False
+        self.source_embedding = nn.Embedding(source_size, config.embedding)
+        self.target_embedding = nn.Embedding(target_size, config.embedding)
+        self.initial = nn.Linear(config.encoder_hidden, config.hidden)
+        self.readout = Readout(config, context)
+        self.output = nn.Linear(config.maxout, target_size)
+        self._rates = config
+
+    def _embed(self, table: nn.Embedding, ids: Tensor, word_dropout: float) -> Tensor:
+        """Ids (…) -> embeddings (…, E), dropped out in training; BOS and PAD are zero."""
+        keep = ((ids != BOS) & (ids != PAD)).unsqueeze(-1).to(table.weight.dtype)
+        if self.training and word_dropout:
+            keep = F.dropout(keep, word_dropout)
+        embedded: Tensor = table(ids) * keep
+        return F.dropout(embedded, self._rates.dropout_embedding, self.training)
+
+    def _recurrent_mask(self, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
+        rate = self._rates.dropout_recurrent
+        if not self.training or not rate:
+            return None
+        return F.dropout(like.new_ones(shape), rate)
+
+    @torch.no_grad()
+    def initialise(self) -> None:
+        """Fresh parameters from torch's generator.
+
+        paper: section B.1: recurrent matrices random orthogonal, W_a and U_a ~ N(0, 0.001²), v_a
+        and all biases 0, everything else ~ N(0, 0.01²). glorot: recurrent matrices orthogonal,
+        embeddings ~ N(0, 1/E), other matrices and v_a uniform as Glorot and Bengio (2010), biases
+        0; it starts faster than the paper's under Adam.
+        """
+        paper = self._rates.initialisation == "paper"
+        for name, parameter in self.named_parameters():
+            leaf = name.rsplit(".", 1)[-1]
+            if leaf == "U":
+                for block in parameter.chunk(3):
+                    nn.init.orthogonal_(block)
+            elif leaf.startswith("b"):
+                nn.init.zeros_(parameter)
+            elif leaf == "v_a":
+                bound = 0.0 if paper else (6 / (len(parameter) + 1)) ** 0.5
+                nn.init.uniform_(parameter, -bound, bound)
+            elif paper:
+                nn.init.normal_(parameter, std=0.001 if leaf in ("W_a", "U_a") else 0.01)
+            elif "embedding" in name:
+                nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+            elif leaf == "W":
+                for block in parameter.chunk(3):
+                    nn.init.xavier_uniform_(block)
+            else:
+                nn.init.xavier_uniform_(parameter)

@@ -1,0 +1,114 @@
+"""RNNencdec: the fixed-vector encoder-decoder of Cho et al. (2014, arXiv 1406.1078), as Bahdanau
+et al. (2015, arXiv 1409.0473) compare it with RNNsearch (sections 2.1 and 5).
+
+    c = h_S, the last state of a forward gated recurrence over the source
+    s_0 = tanh(W_s c + b_s)
+    s_i = GRU(s_{i-1}, [E y_{i-1} ; c])
+    readout and output as in RNNsearch, with the same c at every word
+
+All that the source says must fit into c: nothing is attended to, and nothing can be aligned.
+
+Letters: B sentences, R = B·K hypothesis rows, S source length, T target length, E embedding,
+H encoder state, D decoder state, V target vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nmtkit.models.recurrent import GRU, GRUWeights, gru, gru_plain
+from nmtkit.models.rnn import PRESETS as PRESETS
+from nmtkit.models.rnn import RNNConfig, RNNModel
+from nmtkit.models.seq2seq import Memory, Rows
+
+
+@dataclass(frozen=True)
+class RNNencdecConfig(RNNConfig):
+    """Sizes; the defaults are those of the comparison (Bahdanau et al., 2015, section A.2.3)."""
+
+    architecture: Literal["rnnencdec"] = "rnnencdec"
+
+
+@dataclass(frozen=True)
+class FixedMemory(Memory):
+    """One vector a sentence."""
+
+    context: Tensor  # (B, H)
+    initial: Tensor  # (B, D)
+
+
+@dataclass(frozen=True)
+class FixedState(Rows):
+    """The decoder between two words."""
+
+    hidden: Tensor  # (R, D)
+
+
+class RNNencdec(RNNModel[FixedMemory, FixedState]):
+    """See the module's docstring."""
+
+    has_attention = False
+
+    def __init__(self, config: RNNencdecConfig, source_size: int, target_size: int) -> None:
+        context = config.encoder_hidden
+        super().__init__(config, source_size, target_size, context)
+        self.config = config
+        self.encoder_gru = GRU(config.embedding, config.encoder_hidden, config.reset)
+        self.decoder_gru = GRU(config.embedding + context, config.hidden, config.reset)
+
+    def encode(self, source: Tensor, mask: Tensor) -> FixedMemory:
+        words = self._embed(self.source_embedding, source, self.config.dropout_source_word)
+        unit = self.encoder_gru
+        initial = words.new_zeros((len(source), self.config.encoder_hidden))
+        states = self._run(unit, unit.input_part(words.transpose(0, 1)), initial)  # (S, B, H)
+        last = mask.sum(1) - 1
+        context = states[last, torch.arange(len(source), device=source.device)]
+        return FixedMemory(mask, context, torch.tanh(self.initial(context)))
+
+    def start(self, memory: FixedMemory, beam: int = 1) -> FixedState:
+        return FixedState(memory.initial.repeat_interleave(beam, 0))
+
+    def step(
+        self, tokens: Tensor, state: FixedState, memory: FixedMemory
+    ) -> tuple[Tensor, Tensor, FixedState]:
+        word = self._embed(self.target_embedding, tokens, 0.0)
+        beam = len(tokens) // len(memory.context)
+        context = memory.context.repeat_interleave(beam, 0)
+        hidden = self.decoder_gru(torch.cat([word, context], 1), state.hidden)
+        logits = self.output(self.readout(hidden, word, context))
+        return logits, _nothing(memory, len(tokens)), FixedState(hidden)
+
+    def features(
+        self, target_in: Tensor, memory: FixedMemory, real: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        words = self._embed(self.target_embedding, target_in, self.config.dropout_target_word)
+        W, size = self.decoder_gru.W, self.config.embedding
+        x = F.linear(words.transpose(0, 1), W[:, :size], self.decoder_gru.b)
+        x = x + F.linear(memory.context, W[:, size:])
+        states = self._run(self.decoder_gru, x, memory.initial).transpose(0, 1)  # (B, T, D)
+        contexts = memory.context.unsqueeze(1).expand(-1, target_in.shape[1], -1)
+        seen = [part if real is None else part[real] for part in (states, words, contexts)]
+        readout = F.dropout(self.readout(*seen), self.config.dropout_readout, self.training)
+        return readout, _nothing(memory, *target_in.shape)
+
+    def _run(self, unit: GRU, x: Tensor, initial: Tensor) -> Tensor:
+        """One recurrence, with dropout in training: x (T, B, 3D), initial (B, D) -> (T, B, D)."""
+        dropout = self._recurrent_mask(tuple(initial.shape), x)
+        b_candidate = None if unit.b_candidate is None else unit.b_candidate.unsqueeze(0)
+        states = (gru_plain if self.plain else gru)(
+            x.unsqueeze(0),
+            initial.unsqueeze(0),
+            GRUWeights(unit.U.unsqueeze(0), b_candidate),
+            None if dropout is None else dropout.unsqueeze(0),
+        )
+        return states.squeeze(1)
+
+
+def _nothing(memory: FixedMemory, *rows: int) -> Tensor:
+    """Attention weights for a model that has none: zeros (…, S) that take no memory."""
+    return memory.initial.new_zeros(()).expand(*rows, memory.mask.shape[1])
