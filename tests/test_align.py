@@ -127,7 +127,7 @@ def test_one_subword_a_word_is_the_attention_itself():
     ],
 )
 def test_readings_of_the_rows(order, shifts):
-    model = build_model(RNNsearchConfig("rnnsearch", 2, 2, 2, 2, 2, order), 9, 9)
+    model = build_model(RNNsearchConfig(embedding=2, hidden=2, order=order), 9, 9)
     assert tuple(ROWS[name](model) for name in ("predicting", "next", "consumed")) == shifts
 
 

@@ -111,9 +111,9 @@ def test_no_weights_yet(copy):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("hidden = 8\nattention", "hidden = 9\nattention", r"\(8, 8\).* make it \(8, 9\)"),
+        ("\nhidden = 8", "\nhidden = 9", r"\(8, 8\).* make it \(8, 9\)"),
         ("maxout = 8", "maxout = 4", r"make it \(\d+, 4\)"),
-        ("hidden = 8\nattention", "hidden = 10000000000000\nattention", "no model can be so"),
+        ("\nhidden = 8", "\nhidden = 10000000000000", "no model can be so"),
         ("maxout = 8", f"maxout = {10**30}", "no model can be so large"),
         ("maxout = 8", "maxout = 0", "maxout must be at least 1"),
         ("maxout = 8", 'maxout = "8"', "maxout must be an integer"),

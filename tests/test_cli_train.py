@@ -92,6 +92,11 @@ def test_overwriting_refuses_what_is_no_model(micro, tmp_path):
     assert (inside / "data" / "manifest.json").exists()
 
 
+def _listen() -> None:
+    """Whoever runs the tests in the background has taught their children to ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupted_run_says_how_to_go_on(micro, tmp_path):
     assignments = [f"--set={assignment}" for assignment in MICRO]
     limits = ("--updates", 100_000, "--set=training.patience=0", "--set=training.valid_every=1")
@@ -102,6 +107,7 @@ def test_an_interrupted_run_says_how_to_go_on(micro, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=_listen,
     ) as running:
         assert running.stderr is not None
         first = running.stderr.readline()  # a validation has been recorded

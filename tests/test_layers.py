@@ -21,7 +21,7 @@ LAYERS = [
     {"config", "vocabulary", "text", "corpus", "links", "score", "heatmap"},
     {"data", "batches", "models", "device"},
     {"search", "checkpoint"},
-    {"preprocess", "align"},
+    {"preprocess", "align", "likelihood"},
     {"translate"},
     {"train"},
     {"cli"},
@@ -36,7 +36,8 @@ WITHIN_A_LAYER = {
     ("batches", "data"),
 }
 NEED_TORCH = {
-    *("models", "batches", "device", "search", "checkpoint", "translate", "align", "train")
+    *("models", "batches", "device", "search", "checkpoint", "likelihood"),
+    *("translate", "align", "train"),
 }
 TERMINAL = {"typer", "click", "rich", "tqdm"}  # only cli speaks to a terminal
 MEASURES_WIDTH = {("heatmap", "rich.cells")}  # prints nothing: asks how wide a character is

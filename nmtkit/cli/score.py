@@ -1,4 +1,4 @@
-"""nmtkit score. Never imports torch."""
+"""nmtkit score. Without --model it never imports torch."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from nmtkit.cli.output import WrongUsage, say, table
+from nmtkit.cli.output import WrongUsage, bar, in_pairs, say, table
 from nmtkit.errors import UserError
 
-_TEXT, _LINKS = "Translations", "Links"
+_TEXT, _LINKS, _PAIRS = "Translations", "Links", "Given pairs"
 
 
 def score(
-    systems: Annotated[list[str], typer.Argument(help="Hypotheses, or links; - is stdin.")],
+    systems: Annotated[
+        list[str] | None, typer.Argument(help="Hypotheses, or links; - is stdin.")
+    ] = None,
     reference: Annotated[
         Path | None, typer.Option(rich_help_panel=_TEXT, help="Reference translations.")
     ] = None,
@@ -43,23 +45,42 @@ def score(
     swap: Annotated[
         bool, typer.Option("--swap", rich_help_panel=_LINKS, help="The gold is target-source.")
     ] = False,
-    source: Annotated[
-        Path | None,
-        typer.Option(rich_help_panel=_LINKS, help="With --target: check that links fit the lines."),
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(
+            rich_help_panel=_PAIRS,
+            help="Log-probability of every pair, in nats. Repeatable: an ensemble.",
+        ),
     ] = None,
-    target: Annotated[Path | None, typer.Option(rich_help_panel=_LINKS)] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=_PAIRS, help="For --model, raw; with --gold: do links fit the lines?"
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(rich_help_panel=_PAIRS, help="Likewise.")] = None,
+    device: Annotated[
+        str, typer.Option(rich_help_panel=_PAIRS, help="auto, cpu or cuda.")
+    ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Score translations (BLEU, chrF, TER) against a reference, or links (AER) against gold."""
-    if (reference is None) == (gold is None):
-        raise WrongUsage("say either --reference (translations) or --gold (links)")
+    """Score translations (BLEU, chrF, TER), links (AER), or pairs by a model's log-probability."""
+    if sum(what is not None for what in (reference, gold, model)) != 1:
+        raise WrongUsage("say one of --reference (translations), --gold (links), --model (pairs)")
+    if (source is None) != (target is None):
+        raise WrongUsage("--source and --target go together")
+    if model is not None:
+        if systems or source is None or target is None:
+            raise WrongUsage("--model takes --source and --target, and no other files")
+        _score_pairs(model, source, target, device, as_json)
+        return
+    if not systems:
+        raise WrongUsage("give the files to score")
     if systems.count("-") > 1:
         raise UserError("only one system can be - (stdin)")
     if reference is not None:
         _score_text(systems, reference, metric, tokenize, lowercase, as_json)
     elif gold is not None:
-        if (source is None) != (target is None):
-            raise UserError("--source and --target go together: links are checked against both")
         _score_links(systems, GoldFile(gold, one_based, swap), source, target, as_json)
 
 
@@ -105,7 +126,7 @@ class GoldFile(NamedTuple):
 
 
 def _score_links(
-    systems: list[str], gold: GoldFile, source: Path | None, target: Path | None, as_json: bool
+    systems: list[str], gold: GoldFile, source: str | None, target: str | None, as_json: bool
 ) -> None:
     from nmtkit.corpus import read_lines
     from nmtkit.links import check_pairs, read_gold, read_links
@@ -115,7 +136,7 @@ def _score_links(
     for name in systems:
         links = read_links(name)
         if source and target:
-            names = (name, str(source), str(target))
+            names = (name, source, target)
             links = check_pairs(links, read_lines(source), read_lines(target), names)
         correct = read_gold(*gold)
         scores[name] = score_links(links, correct, (name, str(gold.path)))
@@ -127,6 +148,26 @@ def _score_links(
         for name, s in scores.items()
     ]
     table("", ["links", "AER", "precision", "recall", "F1"], rows, sys.stdout)
+
+
+def _score_pairs(folders: list[Path], source: str, target: str, device: str, as_json: bool) -> None:
+    from nmtkit import device as devices
+    from nmtkit.checkpoint import load_all
+    from nmtkit.likelihood import LikelihoodOptions, log_probabilities, perplexity
+
+    models = load_all(folders, devices.resolve(device))
+    pairs = in_pairs(source, target)
+    found = []
+    for one in log_probabilities(models, pairs, LikelihoodOptions(), bar):
+        found.append(one)
+        if not as_json:
+            print(f"{one.value:.6f}")
+    if as_json:
+        rows = [vars(one) for one in found]
+        _print_json({"perplexity": perplexity(found), "pairs": rows})
+    else:
+        subwords = sum(one.subwords for one in found)
+        say(f"perplexity {perplexity(found):.4f} a subword, {subwords} subwords with ends")
 
 
 def _print_json(value: Any) -> None:

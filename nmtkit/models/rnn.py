@@ -101,16 +101,17 @@ class Readout(nn.Module):
 
 
 class RNNModel(Seq2Seq[MemoryT, StateT]):
-    """Embeddings and readout around a recurrence; `plain` runs the reference ones (tests)."""
+    """Embeddings and readout around a recurrence; `plain` runs the reference ones (tests).
 
-    def __init__(self, config: RNNConfig, source_size: int, target_size: int, context: int) -> None:
+    The modules are made by the architecture, in the order in which `initialise` draws them.
+    """
+
+    source_embedding: nn.Embedding
+    target_embedding: nn.Embedding
+
+    def __init__(self, config: RNNConfig) -> None:
         super().__init__()
         self.plain = False
-        self.source_embedding = nn.Embedding(source_size, config.embedding)
-        self.target_embedding = nn.Embedding(target_size, config.embedding)
-        self.initial = nn.Linear(config.encoder_hidden, config.hidden)
-        self.readout = Readout(config, context)
-        self.output = nn.Linear(config.maxout, target_size)
         self._rates = config
 
     def _embed(self, table: nn.Embedding, ids: Tensor, word_dropout: float) -> Tensor:

@@ -19,11 +19,11 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmtkit.models.recurrent import GRU, GRUWeights, gru, gru_plain
 from nmtkit.models.rnn import PRESETS as PRESETS
-from nmtkit.models.rnn import RNNConfig, RNNModel
+from nmtkit.models.rnn import Readout, RNNConfig, RNNModel
 from nmtkit.models.seq2seq import Memory, Rows
 
 
@@ -56,10 +56,15 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
 
     def __init__(self, config: RNNencdecConfig, source_size: int, target_size: int) -> None:
         context = config.encoder_hidden
-        super().__init__(config, source_size, target_size, context)
+        super().__init__(config)
         self.config = config
+        self.source_embedding = nn.Embedding(source_size, config.embedding)
+        self.target_embedding = nn.Embedding(target_size, config.embedding)
         self.encoder_gru = GRU(config.embedding, config.encoder_hidden, config.reset)
+        self.initial = nn.Linear(config.encoder_hidden, config.hidden)
         self.decoder_gru = GRU(config.embedding + context, config.hidden, config.reset)
+        self.readout = Readout(config, context)
+        self.output = nn.Linear(config.maxout, target_size)
 
     def encode(self, source: Tensor, mask: Tensor) -> FixedMemory:
         words = self._embed(self.source_embedding, source, self.config.dropout_source_word)

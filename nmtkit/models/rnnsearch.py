@@ -35,7 +35,7 @@ from nmtkit.models.attending import Inputs, attending, attending_plain
 from nmtkit.models.attention import AdditiveAttention, mask_bias
 from nmtkit.models.recurrent import GRU, GRUWeights, gru, gru_plain
 from nmtkit.models.rnn import PRESETS as RNN_PRESETS
-from nmtkit.models.rnn import Presets, RNNConfig, RNNModel
+from nmtkit.models.rnn import Presets, Readout, RNNConfig, RNNModel
 from nmtkit.models.seq2seq import Memory, Rows
 from nmtkit.vocabulary import BOS
 
@@ -140,10 +140,13 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
 
     def __init__(self, config: RNNsearchConfig, source_size: int, target_size: int) -> None:
         context = 2 * config.encoder_hidden
-        super().__init__(config, source_size, target_size, context)
+        super().__init__(config)
         self.config = config
         self.consumed_shift = 2 if config.order in ("main-text", "appendix") else 1
+        self.source_embedding = nn.Embedding(source_size, config.embedding)
+        self.target_embedding = nn.Embedding(target_size, config.embedding)
         self.encoder = Encoder(config)
+        self.initial = nn.Linear(config.encoder_hidden, config.hidden)
         self.attention = AdditiveAttention(config.hidden, context, config.attention)
         self.context_gru: GRU | None = None
         if config.order == "conditional":
@@ -151,6 +154,8 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
             self.context_gru = GRU(context, config.hidden, config.reset)
         else:
             self.decoder_gru = GRU(config.embedding + context, config.hidden, config.reset)
+        self.readout = Readout(config, context)
+        self.output = nn.Linear(config.maxout, target_size)
 
     def encode(self, source: Tensor, mask: Tensor) -> RNNMemory:
         embedded = self._embed(self.source_embedding, source, self.config.dropout_source_word)
