@@ -1,10 +1,12 @@
-"""The architectures `--arch` offers. To add one: a file here and a line in ARCHITECTURES."""
+"""The architectures `--arch` offers. To add one: a file here, its settings in AnyConfig, and a
+line in ARCHITECTURES.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from nmtkit.errors import unknown
 from nmtkit.models.rnnencdec import PRESETS as RNNENCDEC_PRESETS
@@ -13,12 +15,7 @@ from nmtkit.models.rnnsearch import PRESETS as RNNSEARCH_PRESETS
 from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from nmtkit.models.seq2seq import AnySeq2Seq
 
-
-class AnyConfig(Protocol):
-    """The settings of some architecture: a frozen dataclass that names it."""
-
-    @property
-    def architecture(self) -> str: ...
+AnyConfig = RNNsearchConfig | RNNencdecConfig
 
 
 @dataclass(frozen=True)
