@@ -45,14 +45,15 @@ def atomic_writer(path: Path, mode: Literal["w", "wb"] = "w") -> Iterator[IO[Any
     place = path.resolve() if path.is_symlink() else path
     if place.is_dir():
         raise UserError(f"{path} is a folder: give the name of a file")
+    if place.exists() and not place.is_file():  # a pipe or a device: nothing to put in its place
+        with _explained("write", path), place.open(mode, **_encoding(mode)) as file:
+            yield file
+        return
     with _explained("write", path):
         descriptor, name = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
     temporary = Path(name)
     try:
-        text = mode == "w"
-        with os.fdopen(
-            descriptor, mode, encoding="utf-8" if text else None, newline="\n" if text else None
-        ) as file:
+        with os.fdopen(descriptor, mode, **_encoding(mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -172,6 +173,11 @@ def _replace_folder(new: Path, place: Path) -> None:
         old.replace(place)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _encoding(mode: str) -> dict[str, Any]:
+    """How text is written; bytes are written as they are."""
+    return {"encoding": "utf-8", "newline": "\n"} if mode == "w" else {}
 
 
 def _no_constant(name: str) -> float:

@@ -22,6 +22,9 @@ from torch import Tensor
 from nmtkit.models.seq2seq import AnySeq2Seq, Memory, Rows
 from nmtkit.vocabulary import BOS, EOS, PAD
 
+#: The most hypotheses a sentence; far beyond what helps, and short of what no memory holds.
+WIDEST = 1000
+
 
 @dataclass(frozen=True)
 class SearchOptions:
@@ -38,8 +41,8 @@ class SearchOptions:
     early_stop: bool = True
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise ValueError(f"beam must be at least 1, got {self.beam}")
+        if not 1 <= self.beam <= WIDEST:
+            raise ValueError(f"beam must be from 1 to {WIDEST}, got {self.beam}")
         if not 1 <= self.n_best <= self.beam:
             raise ValueError(f"n_best must be from 1 to beam ({self.beam}), got {self.n_best}")
         if not (math.isfinite(self.length_penalty) and self.length_penalty >= 0):

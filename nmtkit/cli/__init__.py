@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -46,6 +47,10 @@ def _options(
 
 def main() -> None:
     """Run the command line. Exit codes: 0 fine, 1 the user's mistake or bad data, 2 wrong usage."""
+    if sys.stdin is None:  # closed by the caller: there is nothing to read
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        _fail("standard output is closed: there is nowhere to write to")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")

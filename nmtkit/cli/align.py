@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmtkit.cli.output import STREAM, WrongUsage, bar, in_pairs, say, writing
+from nmtkit.cli.output import STREAM, WrongUsage, bar, check_outputs, in_pairs, say, writing
 from nmtkit.corpus import read_lines
 from nmtkit.errors import UserError
 
@@ -60,12 +60,12 @@ def align(
         ),
     ] = None,
     symmetrize: Annotated[
-        str,
+        str | None,
         typer.Option(
             rich_help_panel=_BOTH,
-            help="union, intersection, grow-diag, grow-diag-final, grow-diag-final-and.",
+            help="union, intersection, grow-diag, grow-diag-final, grow-diag-final-and (default).",
         ),
-    ] = "grow-diag-final-and",
+    ] = None,
     heatmap: Annotated[
         Path | None, typer.Option(rich_help_panel=_SHOW, help="Folder for images (extra: plot).")
     ] = None,
@@ -80,8 +80,16 @@ def align(
     from nmtkit.errors import unknown
     from nmtkit.links import SYMMETRISATIONS, format_pharaoh
 
+    if symmetrize is not None and not (reverse or forward or backward):
+        raise WrongUsage(
+            "--symmetrize needs two directions: --reverse, or --forward with --backward"
+        )
+    symmetrize = symmetrize or "grow-diag-final-and"
     if symmetrize not in SYMMETRISATIONS:
         raise unknown("symmetrisation", symmetrize, SYMMETRISATIONS)
+    if threshold is not None and method != "threshold":
+        raise WrongUsage("--threshold is for --method threshold: say that too")
+    check_outputs((out,), (source, target, forward, backward))
     if heatmap_format not in ("png", "svg"):
         raise unknown("heat map format", heatmap_format, ("png", "svg"))
     if forward or backward:
@@ -90,6 +98,8 @@ def align(
                 "--forward and --backward go together, with --symmetrize; --source and --target "
                 "(both) then only check the links"
             )
+        if str(forward) == str(backward) == STREAM:
+            raise UserError("only one of --forward and --backward can be - (stdin)")
         found = _combined(forward, backward, symmetrize, source, target)
     else:
         if not models or source is None or target is None:
@@ -154,11 +164,19 @@ def _read(
         return
     if STREAM in (source, target):
         raise UserError("with --reverse both files are read twice: neither can be - (stdin)")
+    other = load(reverse, place)
+    languages = forwards[0].source.config.language, forwards[0].target.config.language
+    if (other.target.config.language, other.source.config.language) != languages:
+        raise UserError(
+            f"{reverse} goes from {other.source.config.language} to "
+            f"{other.target.config.language}: --reverse wants a model from {languages[1]} to "
+            f"{languages[0]}"
+        )
     turned = ((t, s) for s, t in in_pairs(source, target))
-    backwards = core([load(reverse, place)], turned, options)
+    backwards = core([other], turned, options)
     pairs = zip(core(forwards, in_pairs(source, target), options, bar), backwards, strict=True)
-    for one, other in pairs:
-        yield SYMMETRISATIONS[symmetrize](one.links, transpose(other.links)), one
+    for one, back in pairs:
+        yield SYMMETRISATIONS[symmetrize](one.links, transpose(back.links)), one
 
 
 def _drawn(found: Found, folder: Path | None, kind: str, show: int) -> Found:

@@ -51,6 +51,14 @@ def writing(path: str) -> Iterator[IO[str]]:
             yield file
 
 
+def check_outputs(outputs: Iterable[str | None], inputs: Iterable[str | Path | None]) -> None:
+    """UserError for an output file that is also an input: it would be lost."""
+    read = {Path(name).resolve() for name in inputs if name is not None and str(name) != STREAM}
+    for name in outputs:
+        if name is not None and name != STREAM and Path(name).resolve() in read:
+            raise UserError(f"{name} is an input and would be replaced: choose another output")
+
+
 def in_pairs(source: str, target: str) -> Iterator[tuple[str, str]]:
     """The lines of two files side by side; UserError when one ends before the other."""
     if source == target == STREAM:

@@ -76,8 +76,8 @@ def score(
         return
     if not systems:
         raise WrongUsage("give the files to score")
-    if systems.count("-") > 1:
-        raise UserError("only one system can be - (stdin)")
+    if len(set(systems)) < len(systems):
+        raise UserError("the same file is given twice: name every system once")
     if reference is not None:
         _score_text(systems, reference, metric, tokenize, lowercase, as_json)
     elif gold is not None:
@@ -95,6 +95,7 @@ def _score_text(
     from nmtkit.corpus import read_lines
     from nmtkit.score import TextOptions, looks_tokenised, score_text
 
+    metric = list(dict.fromkeys(metric)) if metric else None
     texts = {name: list(read_lines(name)) for name in systems}
     scores = score_text(
         texts,
@@ -140,6 +141,8 @@ def _score_links(
             links = check_pairs(links, read_lines(source), read_lines(target), names)
         correct = read_gold(*gold)
         scores[name] = score_links(links, correct, (name, str(gold.path)))
+        if not scores[name].possible:
+            raise UserError(f"{gold.path} has no links: there is nothing to score against")
     if as_json:
         _print_json({name: s.to_json() for name, s in scores.items()})
         return
@@ -153,15 +156,17 @@ def _score_links(
 def _score_pairs(folders: list[Path], source: str, target: str, device: str, as_json: bool) -> None:
     from nmtkit import device as devices
     from nmtkit.checkpoint import load_all
-    from nmtkit.likelihood import LikelihoodOptions, log_probabilities, perplexity
+    from nmtkit.likelihood import LikelihoodOptions, LogProbability, log_probabilities, perplexity
 
     models = load_all(folders, devices.resolve(device))
     pairs = in_pairs(source, target)
-    found = []
+    found: list[LogProbability] = []
     for one in log_probabilities(models, pairs, LikelihoodOptions(), bar):
         found.append(one)
         if not as_json:
             print(f"{one.value:.6f}")
+    if not found:
+        raise UserError(f"{source} is empty: there is nothing to score")
     if as_json:
         rows = [vars(one) for one in found]
         _print_json({"perplexity": perplexity(found), "pairs": rows})

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nmtkit.cli.output import STREAM, bar, writing
+from nmtkit.cli.output import STREAM, bar, check_outputs, writing
 from nmtkit.errors import UserError
 
 _SEARCH, _WORDS, _FILES = "Search", "Words and links", "Files"
@@ -77,6 +77,7 @@ def translate(
         raise UserError("--dictionary is for --replace-unknown: say that too")
     if alignments == out:
         raise UserError(f"--alignments and --out cannot both be {out}")
+    check_outputs((out, alignments), (source, dictionary))
     if n_best and n_best > beam:
         raise UserError(f"--n-best {n_best} needs at least --beam {n_best}, not {beam}")
     size = BatchSize(sentences=batch, tokens=max(4000, batch), pool=1)

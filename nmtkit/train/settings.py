@@ -13,6 +13,7 @@ from nmtkit.checkpoint import model_config
 from nmtkit.config import Table, build, override, read_toml, to_table
 from nmtkit.errors import UserError, unknown
 from nmtkit.models import ARCHITECTURES, AnyConfig, architecture
+from nmtkit.search import WIDEST
 
 DEFAULT_ARCHITECTURE = "rnnsearch"
 MAX_SEED = 2**63 - 1  # of torch's generators, and of TOML's integers
@@ -79,6 +80,8 @@ class TrainingConfig:
                     raise ValueError(f"{name} must be at least {least}, got {value}")
         if self.seed > MAX_SEED:
             raise ValueError(f"seed must be at most {MAX_SEED}, got {self.seed}")
+        if self.valid_beam > WIDEST:
+            raise ValueError(f"valid_beam must be at most {WIDEST}, got {self.valid_beam}")
         if not (self.batch_sentences or self.batch_tokens):
             raise ValueError("batch_sentences or batch_tokens must say how large a batch is")
         if not (self.epochs or self.updates or self.minutes or self.patience):
