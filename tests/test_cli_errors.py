@@ -224,7 +224,7 @@ def test_align_refuses(toy, tmp_path):
         (("--source", source, "--target", tmp_path / "no"), "cannot read"),
         ((*same, "--rows", "nxt"), "did you mean 'next'"),
         ((*same, "--method", "argmx"), "did you mean 'argmax'"),
-        ((*same, "--threshold", "0"), "threshold must be above 0"),
+        ((*same, "--method", "threshold", "--threshold", "0"), "threshold must be above 0"),
         (
             (*same, "--symmetrize", "grow"),
             "unknown symmetrisation 'grow': did you mean",

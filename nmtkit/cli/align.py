@@ -80,13 +80,13 @@ def align(
     from nmtkit.errors import unknown
     from nmtkit.links import SYMMETRISATIONS, format_pharaoh
 
+    how = symmetrize or "grow-diag-final-and"
+    if how not in SYMMETRISATIONS:
+        raise unknown("symmetrisation", how, SYMMETRISATIONS)
     if symmetrize is not None and not (reverse or forward or backward):
         raise WrongUsage(
             "--symmetrize needs two directions: --reverse, or --forward with --backward"
         )
-    symmetrize = symmetrize or "grow-diag-final-and"
-    if symmetrize not in SYMMETRISATIONS:
-        raise unknown("symmetrisation", symmetrize, SYMMETRISATIONS)
     if threshold is not None and method != "threshold":
         raise WrongUsage("--threshold is for --method threshold: say that too")
     check_outputs((out,), (source, target, forward, backward))
@@ -100,7 +100,7 @@ def align(
             )
         if str(forward) == str(backward) == STREAM:
             raise UserError("only one of --forward and --backward can be - (stdin)")
-        found = _combined(forward, backward, symmetrize, source, target)
+        found = _combined(forward, backward, how, source, target)
     else:
         if not models or source is None or target is None:
             raise WrongUsage("align needs a model directory, --source and --target")
@@ -114,7 +114,7 @@ def align(
             options = AlignOptions(**given, raw=raw, batch=size)  # type: ignore[arg-type]
         except ValueError as error:
             raise UserError(str(error)) from error
-        found = _read(models, reverse, source, target, options, device, symmetrize)
+        found = _read(models, reverse, source, target, options, device, how)
         found = _drawn(found, heatmap, heatmap_format, show)
     with writing(out) as file:
         for links, _ in found:

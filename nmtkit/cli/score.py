@@ -76,6 +76,8 @@ def score(
         return
     if not systems:
         raise WrongUsage("give the files to score")
+    if systems.count("-") > 1:
+        raise UserError("only one system can be - (stdin)")
     if len(set(systems)) < len(systems):
         raise UserError("the same file is given twice: name every system once")
     if reference is not None:
