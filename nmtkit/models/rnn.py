@@ -106,13 +106,14 @@ class RNNModel(Seq2Seq[MemoryT, StateT]):
     The modules are made by the architecture, in the order in which `initialise` draws them.
     """
 
+    config: RNNConfig
     source_embedding: nn.Embedding
     target_embedding: nn.Embedding
 
     def __init__(self, config: RNNConfig) -> None:
         super().__init__()
         self.plain = False
-        self._rates = config
+        self.config = config
 
     def _embed(self, table: nn.Embedding, ids: Tensor, word_dropout: float) -> Tensor:
         """Ids (…) -> embeddings (…, E), dropped out in training; BOS and PAD are zero."""
@@ -120,10 +121,10 @@ class RNNModel(Seq2Seq[MemoryT, StateT]):
         if self.training and word_dropout:
             keep = F.dropout(keep, word_dropout)
         embedded: Tensor = table(ids) * keep
-        return F.dropout(embedded, self._rates.dropout_embedding, self.training)
+        return F.dropout(embedded, self.config.dropout_embedding, self.training)
 
     def _recurrent_mask(self, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
-        rate = self._rates.dropout_recurrent
+        rate = self.config.dropout_recurrent
         if not self.training or not rate:
             return None
         return F.dropout(like.new_ones(shape), rate)
@@ -137,7 +138,7 @@ class RNNModel(Seq2Seq[MemoryT, StateT]):
         embeddings ~ N(0, 1/E), other matrices and v_a uniform as Glorot and Bengio (2010), biases
         0; it starts faster than the paper's under Adam.
         """
-        paper = self._rates.initialisation == "paper"
+        paper = self.config.initialisation == "paper"
         for name, parameter in self.named_parameters():
             leaf = name.rsplit(".", 1)[-1]
             if leaf == "U":

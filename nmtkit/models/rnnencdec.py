@@ -52,12 +52,12 @@ class FixedState(Rows):
 class RNNencdec(RNNModel[FixedMemory, FixedState]):
     """See the module's docstring."""
 
+    config: RNNencdecConfig
     has_attention = False
 
     def __init__(self, config: RNNencdecConfig, source_size: int, target_size: int) -> None:
         context = config.encoder_hidden
         super().__init__(config)
-        self.config = config
         self.source_embedding = nn.Embedding(source_size, config.embedding)
         self.target_embedding = nn.Embedding(target_size, config.embedding)
         self.encoder_gru = GRU(config.embedding, config.encoder_hidden, config.reset)

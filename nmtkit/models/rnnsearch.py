@@ -138,10 +138,11 @@ class Encoder(nn.Module):
 class RNNsearch(RNNModel[RNNMemory, RNNState]):
     """See the module's docstring. `plain` runs the reference recurrences (tests, benchmarks)."""
 
+    config: RNNsearchConfig
+
     def __init__(self, config: RNNsearchConfig, source_size: int, target_size: int) -> None:
         context = 2 * config.encoder_hidden
         super().__init__(config)
-        self.config = config
         self.consumed_shift = 2 if config.order in ("main-text", "appendix") else 1
         self.source_embedding = nn.Embedding(source_size, config.embedding)
         self.target_embedding = nn.Embedding(target_size, config.embedding)
