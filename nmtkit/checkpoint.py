@@ -21,7 +21,8 @@ from torch import Tensor
 from nmtkit.config import Table, build, read_toml
 from nmtkit.errors import UserError
 from nmtkit.files import atomic_writer
-from nmtkit.models import AnyConfig, architecture, blank_model
+from nmtkit.models import AnyConfig, AnyModel, architecture, blank_model
+from nmtkit.models.aligner import Aligner
 from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.text import Text
 from nmtkit.vocabulary import Vocabulary
@@ -35,9 +36,24 @@ class Trained:
     """A loaded model with the text side it was trained on."""
 
     folder: Path
-    model: AnySeq2Seq
+    model: AnyModel
     source: Text
     target: Text
+
+    @property
+    def seq2seq(self) -> AnySeq2Seq:
+        """The model as one that translates; UserError when it only aligns."""
+        if isinstance(self.model, Aligner):
+            raise UserError(
+                f"{self.folder}: its architecture only aligns: translate and score with another"
+            )
+        return self.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model's numbers are."""
+        numbers: Tensor = next(iter(self.model.state_dict().values()))
+        return numbers.device
 
     @property
     def source_vocabulary(self) -> Vocabulary:
@@ -93,8 +109,14 @@ def load(folder: Path, device: torch.device) -> Trained:
     except (RuntimeError, OverflowError, TypeError) as error:  # how torch takes numbers too large
         raise UserError(f"{where}: no model can be so large") from error
     tensors = read_tensors(folder / WEIGHTS, device)
-    check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
-    model.load_state_dict(tensors, assign=True)
+    if isinstance(model, Aligner):
+        try:
+            model.take(tensors)
+        except ValueError as error:
+            raise UserError(f"{folder / WEIGHTS}: {error}: it is damaged, or another's") from error
+    else:
+        check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
+        model.load_state_dict(tensors, assign=True)
     return Trained(folder, model.eval().requires_grad_(False), source, target)
 
 

@@ -40,7 +40,7 @@ def log_probabilities(
     An empty source counts as a sentence of nothing but its end.
     """
     source, target = models[0].source, models[0].target
-    device = next(models[0].model.parameters()).device
+    device = models[0].device
     stream = iter(progress(pairs, "scoring"))
     while some := list(islice(stream, options.read_ahead)):
         ids = [(source.ids(s), target.ids(t)) for s, t in some]
@@ -49,7 +49,7 @@ def log_probabilities(
         for rows in length_sorted(longer, options.batch):
             inputs = with_end([ids[row][0] for row in rows]).to(device)
             outputs = with_end([ids[row][1] for row in rows]).to(device)
-            forced = force_decode([m.model for m in models], inputs, inputs != 0, outputs)
+            forced = force_decode([m.seq2seq for m in models], inputs, inputs != 0, outputs)
             values = forced.log_probs.double().sum(1).tolist()
             for row, value in zip(rows, values, strict=True):
                 found[row] = LogProbability(value, len(ids[row][1]) + 1)

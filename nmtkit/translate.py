@@ -93,11 +93,11 @@ def _search(
     """The hypotheses of every source; none for one without subwords."""
     found: list[list[Hypothesis]] = [[] for _ in sources]
     present = [i for i, ids in enumerate(sources) if ids]
-    device = next(models[0].model.parameters()).device
+    device = models[0].device
     for rows in length_sorted([len(sources[i]) for i in present], options.batch):
         chosen = [present[row] for row in rows]
         ids = with_end([sources[i] for i in chosen]).to(device)
-        results = beam_search([m.model for m in models], ids, ids != 0, options.search)
+        results = beam_search([m.seq2seq for m in models], ids, ids != 0, options.search)
         for i, hypotheses in zip(chosen, results, strict=True):
             found[i] = hypotheses
     return found

@@ -228,13 +228,19 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return Toy(folder, data, folder / "model", folder / "reverse", toy_pairs(60, 3))
 
 
+MICRO_PAIRS = {"train": toy_pairs(60, 5), "valid": toy_pairs(8, 6)}
+
+
 @pytest.fixture(scope="session")
 def micro(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A prepared corpus of 60 pairs in subwords, for runs of a second."""
+    """A prepared corpus of 60 pairs in subwords, for runs of a second; beside it its text, and the
+    links of both parts.
+    """
     folder = tmp_path_factory.mktemp("micro")
-    for name, pairs in (("train", toy_pairs(60, 5)), ("valid", toy_pairs(8, 6))):
+    for name, pairs in MICRO_PAIRS.items():
         write(folder / f"{name}.aa", (source for source, _ in pairs))
         write(folder / f"{name}.zz", (target for _, target in pairs))
+        write(folder / f"{name}.links", (toy_links(source) for source, _ in pairs))
     return prepare(folder, "aa-zz", folder / "data", "--merges", "60")
 
 

@@ -10,8 +10,8 @@ import torch
 
 from nmtkit.batches import Batch
 from nmtkit.data import PreparedCorpus
-from nmtkit.train import Settings, _trainer, settings_from, train
-from nmtkit.train.trainer import Silent, Trainer
+from nmtkit.train import Settings, Silent, _run, settings_from, train
+from nmtkit.train.trainer import Trainer
 
 CPU = torch.device("cpu")
 SIZES = ("embedding", "encoder_hidden", "hidden", "attention", "maxout")
@@ -59,7 +59,9 @@ def results(folder: Path) -> dict[str, Any]:
 def trainer(data: Path, out: Path, *assignments: str) -> Trainer:
     """A trainer before its first update."""
     out.mkdir(exist_ok=True)
-    return _trainer(settings(data, "updates=99", *assignments), out, Silent())
+    found = _run(settings(data, "updates=99", *assignments), out, Silent())
+    assert isinstance(found, Trainer)
+    return found
 
 
 def batch_of(corpus: PreparedCorpus, rows: list[int]) -> Batch:

@@ -11,16 +11,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmtkit import align as module
 from nmtkit.align import (
-    METHODS,
-    ROWS,
+    SHIFTS,
+    Aligned,
     AlignOptions,
     Line,
     align,
-    argmax_links,
+    extract,
     read_attention,
-    threshold_links,
+    reading,
     token_places,
     word_attention,
 )
@@ -30,6 +29,7 @@ from nmtkit.errors import UserError
 from nmtkit.links import format_pharaoh
 from nmtkit.models import build_model
 from nmtkit.models.rnnsearch import RNNsearchConfig
+from nmtkit.models.seq2seq import Seq2Seq
 from nmtkit.search import Forced
 from nmtkit.text import Text, TextConfig
 from tests.conftest import SOURCE, raw, toy_links
@@ -128,7 +128,8 @@ def test_one_subword_a_word_is_the_attention_itself():
 )
 def test_readings_of_the_rows(order, shifts):
     model = build_model(RNNsearchConfig(embedding=2, hidden=2, order=order), 9, 9)
-    assert tuple(ROWS[name](model) for name in ("predicting", "next", "consumed")) == shifts
+    assert isinstance(model, Seq2Seq)
+    assert tuple(SHIFTS[name](model) for name in ("predicting", "next", "consumed")) == shifts
 
 
 @pytest.mark.parametrize(
@@ -144,26 +145,12 @@ def test_the_reading_chosen_is_the_one_taken(trained, monkeypatch, rows, wanted)
             attention[:, row, row % 3] = 1.0
         return Forced(torch.zeros(target.shape), attention)
 
-    monkeypatch.setattr(module, "force_decode", made)
+    monkeypatch.setattr(reading, "force_decode", made)
     pair = (" ".join(SOURCE[:3]), "a b c")
     assert pharaoh([trained], [pair], rows=rows) == [wanted]
 
 
-# -------------------------------------------------------------------------------------- extraction
-
-
-def test_argmax_by_hand():
-    attention = np.array([[0.2, 0.5, 0.3], [0.4, 0.1, 0.5], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0]])
-    assert argmax_links(attention, AlignOptions()) == {(1, 0), (0, 2)}
-
-
-def test_threshold_by_hand():
-    attention = np.array([[0.25, 0.5, 0.25], [0.2, 0.1, 0.7], [0.0, 0.24, 0.76]])
-    options = AlignOptions(method="threshold", threshold=0.25)
-    assert threshold_links(attention, options) == {(0, 0), (1, 0)}
-    assert threshold_links(attention, replace(options, threshold=0.1)) == {
-        *((0, 0), (1, 0), (0, 1), (1, 1), (1, 2))
-    }
+# ----------------------------------------------------------------------------------------- options
 
 
 @pytest.mark.parametrize(
@@ -171,6 +158,7 @@ def test_threshold_by_hand():
     [
         ({"rows": "predictin"}, "unknown row reading 'predictin': did you mean 'predicting'"),
         ({"method": "argmx"}, "unknown extraction method 'argmx': did you mean 'argmax'"),
+        ({"symmetrize": "prodct"}, "unknown symmetrisation 'prodct': did you mean 'product'"),
         ({"threshold": 0.0}, "threshold must be above 0"),
         ({"threshold": 1.1}, "threshold must be above 0"),
         ({"threshold": float("nan")}, "threshold must be above 0"),
@@ -297,11 +285,6 @@ def test_an_ensemble_reads_the_mean(micro, tmp_path):
         assert not np.allclose(first, second, atol=1e-7)
 
 
-def test_methods_are_all_there():
-    assert set(METHODS) == {"argmax", "threshold"}
-    assert set(ROWS) == {"predicting", "next", "consumed"}
-
-
 def test_pairs_are_read_as_they_are_needed(trained):
     def endless() -> Any:
         while True:
@@ -309,3 +292,33 @@ def test_pairs_are_read_as_they_are_needed(trained):
 
     stream = align([trained], endless(), AlignOptions(read_ahead=3))
     assert [next(stream).links for _ in range(4)] == [frozenset({(0, 0)})] * 4
+
+
+def test_two_directions_read_the_same_pairs(toy, trained):
+    other = load(toy.reverse, CPU)
+    pairs = [(source, target) for source, target in (*toy.test[:20], *AWKWARD)]
+    turned = [(target, source) for source, target in pairs]
+    options = AlignOptions(read_ahead=7, symmetrize="product")
+    forward, backward = align([trained], pairs, options), align([other], turned, options)
+    both = align([trained], iter(pairs), options, reverse=[other])
+    for one, back, found in zip(forward, backward, both, strict=True):
+        assert one.backward is None
+        assert (
+            (found.source, found.target) == (one.source, one.target) == (back.target, back.source)
+        )
+        np.testing.assert_allclose(found.attention, one.attention, atol=1e-5)
+        assert found.backward is not None
+        np.testing.assert_allclose(found.backward, back.attention, atol=1e-5)
+        assert found.links == extract(found.attention, found.backward, options)
+    assert any(one.links for one in align([trained], pairs, options, reverse=[other]))
+
+
+def test_weights_of_links():
+    attention = np.array([[0.1, 0.7, 0.2], [0.6, 0.1, 0.3]])
+    links = frozenset({(1, 0), (0, 1)})
+    one = Aligned(["a", "b"], ["x", "y"], attention, links)
+    assert one.weights() == {(0, 1): 0.6, (1, 0): 0.7}
+    assert list(one.weights()) == [(0, 1), (1, 0)]
+    backward = np.array([[0.5, 0.2, 0.3], [0.1, 0.1, 0.8]])  # source words' own rows
+    both = replace(one, backward=backward).weights()
+    assert both == pytest.approx({(0, 1): 0.4, (1, 0): 0.4})

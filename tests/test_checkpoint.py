@@ -25,6 +25,7 @@ from nmtkit.checkpoint import (
 )
 from nmtkit.device import resolve
 from nmtkit.errors import UserError
+from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from nmtkit.text import Text
 from tests.micro import CPU
 
@@ -63,7 +64,8 @@ def test_a_loaded_model_is_ready_and_that_of_the_run(model):
     weights = load_file(model / "model.safetensors")
     for name, tensor in trained.model.state_dict().items():
         assert torch.equal(tensor, weights[name])
-    assert len(trained.source_vocabulary) == len(trained.model.source_embedding.weight)  # type: ignore[arg-type, union-attr]
+    assert isinstance(trained.model, RNNsearch)
+    assert len(trained.source_vocabulary) == len(trained.model.source_embedding.weight)
     assert len(trained.target_vocabulary) == len(trained.model.output.weight)
     assert (trained.source.config.language, trained.target.config.language) == ("aa", "zz")
 
@@ -225,7 +227,9 @@ def test_a_side_without_vocabulary(model):
 
 
 def test_model_settings():
-    assert model_config({"architecture": "rnnsearch"}, "here").hidden == 1000
+    config = model_config({"architecture": "rnnsearch"}, "here")
+    assert isinstance(config, RNNsearchConfig)
+    assert config.hidden == 1000
     with pytest.raises(UserError, match="here: architecture is missing"):
         model_config({}, "here")
 

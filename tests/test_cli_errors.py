@@ -232,7 +232,6 @@ def test_align_refuses(toy, tmp_path):
         ((*same, "--heatmap-format", "pgn"), "unknown heat map format 'pgn': did you mean 'png'"),
         ((*same, "--heatmap", source), f"{source}: File exists"),
         ((*same, "--reverse", tmp_path / "no"), "no such model directory"),
-        (("--source", "-", "--target", source, "--reverse", toy.reverse), "read twice"),
     ):
         assert message in failed(*given, *options)
         assert contents(tmp_path) == before
@@ -249,14 +248,14 @@ def test_links_that_are_refused(tmp_path):
     given = ("align", "--out", tmp_path / "out")
     texts = ("--source", lines, "--target", lines)
     for options, message in (
-        (("--forward", good, "--backward", short), f"{good} has 2 lines, but {short} has 1 line:"),
+        (("--forward", good, "--backward", short), f"{good} has 2 pairs, but {short} has 1 pair:"),
         (("--forward", good, "--backward", bad), f"{bad}:2: '1:2' is not a link"),
         (("--forward", possible, "--backward", good), f"{possible}:2: '0p0' is a possible link"),
         (("--forward", huge, "--backward", good), f"{huge}:2: '0-999999' has a position beyond"),
         (("--forward", good, "--backward", far, *texts), f"{far}:2: link 0-1 is out of bounds"),
         (
             ("--forward", short, "--backward", good, *texts),
-            f"{short} has 1 line, but {lines} has 2",
+            f"{short} has 1 pair, but {lines} has 2",
         ),
     ):
         assert message in failed(*given, *options)
@@ -264,7 +263,7 @@ def test_links_that_are_refused(tmp_path):
     for system, gold, message in (
         (bad, good, f"{bad}:2: '1:2' is not a link"),
         (good, bad, f"{bad}:2: '1:2' is not a link"),
-        (short, good, f"{short} has 1 line, but {good} has 2 lines"),
+        (short, good, f"{short} has 1 pair, but {good} has 2 pairs"),
         (tmp_path / "no", good, "cannot read"),
     ):
         assert message in failed("score", system, "--gold", gold)

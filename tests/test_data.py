@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmtkit import data
 from nmtkit.data import (
     Bitext,
     BitextWriter,
@@ -18,6 +17,8 @@ from nmtkit.data import (
     PreparedCorpus,
     check_languages,
     lines_path,
+    numbers_path,
+    prepared,
     write_manifest,
 )
 from nmtkit.errors import UserError
@@ -51,7 +52,10 @@ def write_corpus(folder: Path, train=TRAIN, valid=VALID) -> Path:
     )
     texts[0].save(folder, "source")
     texts[1].save(folder, "target")
-    write_manifest(folder, (texts[0], texts[1]), counts["train"], counts["valid"], {"who": "me"})
+    # As if every second pair had been dropped.
+    np.arange(1, 2 * len(train), 2, dtype="<i8").tofile(numbers_path(folder))
+    both = counts["train"], counts["valid"]
+    write_manifest(folder, (texts[0], texts[1]), *both, 2 * len(train), {"who": "me"})
     return folder
 
 
@@ -75,6 +79,8 @@ def test_what_is_written_is_read(corpus):
     assert opened.source_text.vocabulary == Vocabulary.build({"a": 1, "b": 1, "c": 1})
     assert opened.target_text.config.language == "de"
     assert opened.manifest["who"] == "me"
+    assert opened.train_lines.tolist() == [1, 3, 5]
+    assert opened.pairs_read == 6
 
 
 def test_the_bytes_on_disk(corpus):
@@ -89,7 +95,8 @@ def test_the_bytes_on_disk(corpus):
 
 def test_arrays_are_mapped_not_loaded(corpus):
     train = PreparedCorpus.open(corpus).train
-    for array in (train.source_ids.ids, train.target_ids.offsets):
+    lines = PreparedCorpus.open(corpus).train_lines
+    for array in (train.source_ids.ids, train.target_ids.offsets, lines):
         base = array.base
         assert isinstance(base, np.memmap)
         assert not array.flags.writeable
@@ -181,7 +188,7 @@ def _checksums(folder):
     return {
         path.name: sha256(path)
         for path in folder.iterdir()
-        if path.suffix not in (".ids", ".offsets") and path.name != "manifest.json"
+        if path.suffix not in (".ids", ".offsets", ".lines") and path.name != "manifest.json"
     }
 
 
@@ -189,7 +196,8 @@ DAMAGES = {
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "is not a prepared corpus"),
     "not JSON": (lambda f: (f / "manifest.json").write_text("{"), "not valid JSON"),
     "other format": (edit("format", "zip"), "'format' must be"),
-    "later version": (edit("format_version", 2), "format version 2"),
+    "earlier version": (edit("format_version", 1), "format version 1"),
+    "later version": (edit("format_version", 3), "format version 3"),
     "version is true": (edit("format_version", True), "format version True"),
     "no language": (edit("source_language", None), "must be strings"),
     "language a path": (edit("target_language", "../de"), "language '../de'"),
@@ -225,6 +233,13 @@ DAMAGES = {
     "target id": (put("train.de.ids", "<i4", 0, 6), "id 6 at position 0"),
     "negative id": (put("valid.en.ids", "<i4", 2, -1), "id -1 at position 2"),
     "padding": (put("train.en.ids", "<i4", 0, 0), "id 0 at position 0"),
+    "no number of pairs read": (edit("train.read", None), "'read' must be a number"),
+    "lost numbers": (lambda f: (f / "train.lines").unlink(), "train.lines is missing"),
+    "cut numbers": (lambda f: os.truncate(f / "train.lines", 16), "has 16 bytes, not 24"),
+    "negative number": (put("train.lines", "<i8", 0, -1), "runs from -1 to 5, where 6 pairs"),
+    "number too large": (put("train.lines", "<i8", 2, 6), "runs from 1 to 6, where 6 pairs"),
+    "same number": (put("train.lines", "<i8", 1, 1), "pairs 0 and 1 are not in order"),
+    "far number": (put("train.lines", "<i8", 1, 2**62), "pairs 1 and 2 are not in order"),
     "end of sentence": (put("valid.de.ids", "<i4", 0, 3), "id 3 at position 0"),
 }
 
@@ -270,7 +285,7 @@ def test_no_pair_at_all(tmp_path):
 
 
 def test_checks_see_every_chunk(corpus, monkeypatch):
-    monkeypatch.setattr(data, "CHUNK", 2)
+    monkeypatch.setattr(prepared, "CHUNK", 2)
     PreparedCorpus.open(corpus)
     for place in range(7):  # every id of train.de, in whichever chunk it lies
         damaged = corpus.parent / f"damaged{place}"
@@ -307,6 +322,7 @@ def test_random_damage_never_crashes(tmp_path_factory, data):
             assert len(bitext) == size
             ids = np.concatenate([bitext.source_ids.ids, bitext.target_ids.ids])
             assert np.isin(ids, [1, 4, 5, 6]).all()
+    assert (np.diff([-1, *opened.train_lines, opened.pairs_read]) > 0).all()
 
 
 @pytest.mark.parametrize(

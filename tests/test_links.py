@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from nmtkit.errors import UserError
 from nmtkit.links import (
-    FORMATS,
     MAX_POSITION,
     SYMMETRISATIONS,
     Gold,
@@ -130,14 +129,6 @@ def test_written_lines_are_sorted():
 def test_formats_read_what_they_write(gold):
     assert parse_gold(format_talp(gold), "f:1") == gold
     assert parse_links(format_pharaoh(gold.sure), "f:1") == gold.sure
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@given(gold=golds)
-def test_every_format_keeps_the_sure_links(name, gold):
-    written = FORMATS[name].format(gold)
-    assert "\n" not in written
-    assert FORMATS[name].parse(written, False, False).sure == gold.sure
 
 
 @given(any_links)

@@ -105,6 +105,8 @@ def test_by_hand(tmp_path):
     assert corpus.target_text.vocabulary == Vocabulary([("X", 4), ("Y", 2)], unknown=1)
     assert [corpus.train.source(i).tolist() for i in (0, 1)] == [[4, 5, 4], [5]]
     assert [corpus.train.target(i).tolist() for i in (0, 1)] == [[4, 5], [1]]
+    assert corpus.train_lines.tolist() == [0, 5]
+    assert corpus.pairs_read == 7
     source, target = report.train.source, report.train.target
     assert (source.tokens, source.subwords, source.unknown, source.max_length) == (4, 4, 0, 3)
     assert (target.tokens, target.subwords, target.unknown, target.max_length) == (3, 3, 1, 2)
@@ -151,6 +153,21 @@ def test_the_manifest_tells_all(tmp_path):
     assert set(manifest["versions"]) == {"nmtkit", "python", "numpy", "sacremoses", "subword-nmt"}
     assert "codes.bpe" in manifest["sha256"]
     assert not (tmp_path / "out" / "work").exists()
+
+
+@pytest.mark.parametrize("case", ["keep", "true"])  # "true" reads the pairs once more
+def test_the_numbers_of_pairs_go_on_over_files(tmp_path, case):
+    # By pass: empty (1, 5), too many tokens (3), doubled (4), too long in subwords (0), ratio (6).
+    first = write_pairs(
+        tmp_path / "first", [("abc de", "x"), ("", "x"), ("b", "x"), ("c " * 5, "x")]
+    )
+    second = write_pairs(tmp_path / "second", [("b", "x"), ("x", ""), ("a", "xyz"), ("c b", "x")])
+    changes = {"subwords": "bpe", "merges": 1, "max_length": 4, "max_ratio": 2, "case": case}
+    run(tmp_path, [], train=(first, second), deduplicate=True, **changes)
+    corpus = opened(tmp_path)
+    assert corpus.train_lines.tolist() == [2, 7]
+    assert corpus.pairs_read == 8
+    assert subwords_of(corpus) == [(["b"], ["x"]), (["c", "b"], ["x"])]
 
 
 def test_lengths_count_subwords(tmp_path):

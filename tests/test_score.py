@@ -6,21 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
 from nmtkit.errors import UserError
-from nmtkit.links import Gold, Links, parse_gold, parse_links, transpose
-from nmtkit.score import (
-    METRICS,
-    TOKENISED_LINES,
-    TOKENIZERS,
-    AlignmentScore,
-    looks_tokenised,
-    score_links,
-    score_text,
-)
+from nmtkit.score import METRICS, TOKENISED_LINES, TOKENIZERS, looks_tokenised, score_text
 
 REFERENCES = [
     "The committee hasn't met since Tuesday, has it?",
@@ -39,9 +28,6 @@ SYSTEM = [
     "One line\u2028with a separator, and one tab.",
 ]
 WORSE = ["", "Prices", "", "東京", "", "x"]
-
-
-# ----------------------------------------------------------------------------------------- text
 
 
 def sacrebleu_command(folder, system, *options):
@@ -163,112 +149,3 @@ def test_tokenised_text_is_noticed_and_sacrebleu_keeps_quiet(capfd):
     assert not looks_tokenised(["a b."] * 200)
     score_text({"s": lines}, lines)
     assert capfd.readouterr() == ("", "")
-
-
-# ---------------------------------------------------------------------------------------- links
-
-positions = st.integers(0, 3)
-links_lists = st.lists(
-    st.frozensets(st.tuples(positions, positions), max_size=8), min_size=1, max_size=4
-)
-
-
-def score(hypothesis: list[str], gold: list[str]) -> AlignmentScore:
-    return score_links(
-        [parse_links(line, "h:1") for line in hypothesis],
-        [parse_gold(line, "g:1") for line in gold],
-    )
-
-
-def rates(result: AlignmentScore) -> tuple[float, float, float, float]:
-    return result.precision, result.recall, result.f1, result.aer
-
-
-def test_aer_by_hand():
-    # A = {00 11 22 30}, S = {00 12}, P = S + {11 22}: |A∩S| = 1, |A∩P| = 3
-    result = score(["0-0 1-1 2-2 3-0"], ["0-0 1-2 1p1 2p2"])
-    assert result.counts == {
-        "sentences": 1,
-        "links": 4,
-        "sure": 2,
-        "possible": 4,
-        "links_in_sure": 1,
-        "links_in_possible": 3,
-    }
-    # 3/4, 1/2, 2 · 0.375 / 1.25, 1 - (1 + 3) / (4 + 2)
-    assert rates(result) == pytest.approx((0.75, 0.5, 0.6, 1 / 3))
-
-
-def test_sure_links_alone_by_hand():
-    # A = {00 12}, S = P = {00 11}:  1 - (1 + 1) / (2 + 2)     (Och and Ney, 2003)
-    assert rates(score(["0-0 1-2"], ["0-0 1-1"])) == pytest.approx((0.5, 0.5, 0.5, 0.5))
-
-
-def test_the_corpus_counts_not_the_mean_of_sentences():
-    hypothesis, gold = ["0-0", "0-0 1-1 2-2"], ["0-0", "0-1"]
-    sentences = [score([h], [g]).aer for h, g in zip(hypothesis, gold)]
-    assert sentences == [0, 1]  # mean 1/2
-    assert score(hypothesis, gold).aer == pytest.approx(1 - (1 + 1) / (4 + 2))
-
-
-@pytest.mark.parametrize(
-    ("hypothesis", "gold", "expected"),
-    [
-        ("", "0-0 1p1", (0, 0, 0, 1)),  # nothing said, something to find
-        ("", "", (1, 1, 1, 0)),  # nothing said, nothing to find
-        ("0-0", "", (0, 1, 0, 1)),  # all wrong, nothing missed
-        ("0-0", "0p0", (1, 1, 1, 0)),  # no sure link to miss
-        ("", "0p0", (1, 1, 1, 0)),  # possible links need not be said
-        ("0-1", "0-0", (0, 0, 0, 1)),  # both wrong
-    ],
-)
-def test_zero_denominators(hypothesis, gold, expected):
-    assert rates(score([hypothesis], [gold])) == expected
-
-
-def gold_of(sure: list[Links], more: list[Links] | None = None) -> list[Gold]:
-    return [Gold(s, s | m) for s, m in zip(sure, more or sure)]
-
-
-@given(links_lists, links_lists)
-def test_aer_is_one_minus_f_without_possible_links(hypothesis, sure):
-    n = min(len(hypothesis), len(sure))
-    result = score_links(hypothesis[:n], gold_of(sure[:n]))
-    assert result.aer == pytest.approx(1 - result.f1)
-    assert all(0 <= rate <= 1 for rate in rates(result))
-
-
-@given(links_lists, links_lists)
-def test_perfect_links(sure, more):
-    n = min(len(sure), len(more))
-    gold = gold_of(sure[:n], more[:n])
-    assert score_links(sure[:n], gold).aer == 0
-    assert score_links([g.possible for g in gold], gold).aer == pytest.approx(0)
-    assert score_links(sure[:n], gold_of(sure[:n])).f1 == 1
-
-
-@given(links_lists, links_lists, links_lists)
-def test_swapping_sides_changes_nothing_and_possible_links_never_hurt(hypothesis, sure, more):
-    n = min(len(hypothesis), len(sure), len(more))
-    gold = gold_of(sure[:n], more[:n])
-    result = score_links(hypothesis[:n], gold)
-    swapped = [Gold(transpose(g.sure), transpose(g.possible)) for g in gold]
-    assert score_links([transpose(links) for links in hypothesis[:n]], swapped) == result
-    assert result.aer <= score_links(hypothesis[:n], gold_of(sure[:n])).aer + 1e-12
-
-
-def test_different_numbers_of_lines_name_both():
-    links, gold = [frozenset({(0, 0)})], gold_of([frozenset({(0, 0)})])
-    with pytest.raises(UserError, match=r"out\.links has 1 line, but test\.gold has 3"):
-        score_links(links, gold * 3, ("out.links", "test.gold"))
-    with pytest.raises(UserError, match=r"out\.links has 2 lines, but test\.gold has 0"):
-        score_links(iter(links * 2), iter([]), ("out.links", "test.gold"))
-    with pytest.raises(UserError, match=r"test\.gold is empty"):
-        score_links([], [], ("out.links", "test.gold"))
-
-
-def test_alignment_score_becomes_json():
-    record = json.loads(json.dumps(score(["0-0 1-1"], ["0-0 1p1"]).to_json()))
-    assert record["aer"] == 0
-    assert list(record)[:4] == ["aer", "precision", "recall", "f1"]
-    assert record["links_in_possible"] == 2

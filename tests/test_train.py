@@ -17,9 +17,8 @@ from nmtkit.batches import Batch
 from nmtkit.checkpoint import average, load
 from nmtkit.data import PreparedCorpus
 from nmtkit.errors import UserError
-from nmtkit.train import resume, settings_from, settings_to_resume, train
+from nmtkit.train import Silent, TrainingConfig, resume, settings_from, settings_to_resume, train
 from nmtkit.train import trainer as module
-from nmtkit.train.trainer import Silent
 from tests.conftest import worked
 from tests.micro import BATCHES, CPU, MICRO, records, results, run, trainer
 
@@ -56,12 +55,12 @@ def test_every_pair_is_read_once_an_epoch(micro, tmp_path):
     subject = trainer(micro, tmp_path / "m")
     update = subject._update
 
-    def watched(batch: Batch) -> Any:
+    def watched(batch: Batch, guide: Tensor | None = None) -> Any:
         if subject.position.batch == 0:
             seen.append([])
         rows = batch.source.tolist()
         seen[-1] += [tuple(i for i in row if i) for row in rows]
-        return update(batch)
+        return update(batch, guide)
 
     subject._update = watched  # type: ignore[method-assign]
     for _ in range(2):
@@ -129,8 +128,8 @@ class Interrupting(Silent):
     def __init__(self, at: int) -> None:
         self.at = at
 
-    def updated(self, position, done, record):
-        if position.update == self.at:
+    def updated(self, done, record):
+        if record["update"] == self.at:
             raise KeyboardInterrupt
 
 
@@ -176,7 +175,9 @@ def test_a_resumed_run_keeps_its_settings(micro, tmp_path):
         with pytest.raises(UserError, match=name):
             resume(changed, tmp_path / "m")
     assert results(tmp_path / "m") == before
-    assert settings_to_resume(tmp_path / "m").training.updates == 3
+    training = settings_to_resume(tmp_path / "m").training
+    assert isinstance(training, TrainingConfig)
+    assert training.updates == 3
 
 
 def test_nothing_to_resume(micro, tmp_path):
@@ -286,15 +287,13 @@ def test_the_best_model_is_kept(micro, tmp_path, select):
 def test_figures_are_those_of_the_model_on_disk(micro, tmp_path):
     run(micro, tmp_path / "m", "updates=6", "valid_every=2")
     found = records(tmp_path / "m")
-    trained = load(tmp_path / "m", CPU)
+    model = load(tmp_path / "m", CPU).seq2seq
     corpus = PreparedCorpus.open(micro)
     assert corpus.valid is not None
     loss = tokens = 0.0
     for i in range(len(corpus.valid)):  # one by one: without padding
         batch = Batch.of([corpus.valid.source(i)], [corpus.valid.target(i)])
-        logits, _ = trained.model.decode(
-            batch.target_in, trained.model.encode(batch.source, batch.source_mask)
-        )
+        logits, _ = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
         loss += float(F.cross_entropy(logits[0], batch.target_out[0], reduction="sum"))
         tokens += batch.target_out.numel()
     best = [record for record in found if record.get("best")][-1]

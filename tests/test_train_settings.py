@@ -7,10 +7,8 @@ import itertools
 import pytest
 
 from nmtkit.errors import UserError
-from nmtkit.train import (
-    preset_names,
-    settings_from,
-)
+from nmtkit.models.rnnsearch import RNNsearchConfig
+from nmtkit.train import TrainingConfig, preset_names, settings_from
 from tests.micro import run
 
 
@@ -20,11 +18,16 @@ def test_later_settings_go_over_earlier_ones(tmp_path):
         'data = "here"\npreset = "tiny"\n[model]\nhidden = 77\n[training]\nclip = 5.0\nseed = 3\n'
     )
     chosen = settings_from("there", config=path, assignments=["training.seed=4"])
+    model, training = chosen.model, chosen.training
+    assert isinstance(model, RNNsearchConfig)
+    assert isinstance(training, TrainingConfig)
     assert chosen.data == "there"
-    assert (chosen.model.hidden, chosen.model.embedding) == (77, 64)
-    assert (chosen.training.clip, chosen.training.seed) == (5.0, 4)
-    assert chosen.training.batch_sentences == 80
-    assert settings_from(None, preset="small", config=path).model.embedding == 256
+    assert (model.hidden, model.embedding) == (77, 64)
+    assert (training.clip, training.seed) == (5.0, 4)
+    assert training.batch_sentences == 80
+    other = settings_from(None, preset="small", config=path).model
+    assert isinstance(other, RNNsearchConfig)
+    assert other.embedding == 256
     assert settings_from(None, config=path).data == "here"
 
 

@@ -15,14 +15,12 @@ from nmtkit.batches import Batch
 from nmtkit.checkpoint import load
 from nmtkit.data import Ids, PreparedCorpus
 from nmtkit.errors import UserError
-from nmtkit.train import (
-    TrainingConfig,
-    settings_from,
-)
+from nmtkit.models.rnnsearch import RNNsearchConfig
+from nmtkit.train import Silent, TrainingConfig, settings_from
 from nmtkit.train import trainer as module
 from nmtkit.train.optimise import OPTIMIZERS, learning_rate
 from nmtkit.train.resegment import resegment
-from nmtkit.train.trainer import Silent, Trainer
+from nmtkit.train.trainer import Trainer
 from nmtkit.vocabulary import UNK
 from tests.micro import CPU, batch_of, records, run, trainer
 
@@ -61,7 +59,7 @@ def test_the_rate_follows_the_schedule(micro, tmp_path):
     rates = []
 
     class Watching(Silent):
-        def updated(self, position, done, record):
+        def updated(self, done, record):
             rates.append(record["learning_rate"])
 
     run(micro, tmp_path / "m", "updates=6", "warmup=3", "learning_rate=0.6", reporter=Watching())
@@ -108,15 +106,15 @@ def test_stops_by_the_clock(micro, tmp_path):
 
 def poison(monkeypatch: pytest.MonkeyPatch, updates: set[int], value: float = math.nan) -> None:
     """Let the loss of these updates be `value`."""
-    loss = Trainer._loss
+    objective = Trainer._objective
 
-    def poisoned(self: Trainer, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
-        smoothed, nll = loss(self, batch, smoothing)
-        if self.model.training and self.position.update + 1 in updates:
+    def poisoned(self: Trainer, batch: Batch, guide: Tensor | None) -> tuple[Tensor, Tensor]:
+        smoothed, nll = objective(self, batch, guide)
+        if self.position.update + 1 in updates:
             return smoothed * value, nll
         return smoothed, nll
 
-    monkeypatch.setattr(Trainer, "_loss", poisoned)
+    monkeypatch.setattr(Trainer, "_objective", poisoned)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -156,20 +154,22 @@ def test_a_dev_loss_that_is_not_finite_is_never_the_best(micro, tmp_path):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3])
 def test_label_smoothing_is_torchs(micro, tmp_path, smoothing):
-    subject = trainer(micro, tmp_path / "m")
+    subject = trainer(micro, tmp_path / "m", f"label_smoothing={smoothing}")
     subject.model.eval()
     batch = batch_of(subject.corpus, list(range(9)))
-    smoothed, nll = subject._loss(batch, smoothing)
+    smoothed, nll = subject._objective(batch, None)
     memory = subject.model.encode(batch.source, batch.source_mask)
     logits, _ = subject.model.decode(batch.target_in, memory)
     logits, targets = logits[batch.target_mask], batch.target_out[batch.target_mask]
     wanted = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
     torch.testing.assert_close(smoothed, wanted, rtol=1e-5, atol=0.0)
-    torch.testing.assert_close(nll, F.cross_entropy(logits, targets, reduction="sum"))
+    plain = F.cross_entropy(logits, targets, reduction="sum")
+    torch.testing.assert_close(nll, plain)
+    torch.testing.assert_close(subject._loss(batch), plain)
 
 
 def test_loss_and_gradient_depend_on_no_padding(micro, tmp_path):
-    subject = trainer(micro, tmp_path / "m")
+    subject = trainer(micro, tmp_path / "m", "label_smoothing=0.1")
     subject.model.eval()
     lengths = subject.corpus.train.target_lengths
     rows = [int(i) for i in (lengths.argmin(), lengths.argmax(), 0, 1, 2)]
@@ -178,7 +178,7 @@ def test_loss_and_gradient_depend_on_no_padding(micro, tmp_path):
         subject.model.zero_grad(set_to_none=True)
         total = 0.0
         for group in groups:
-            loss, _ = subject._loss(batch_of(subject.corpus, group), 0.1)
+            loss, _ = subject._objective(batch_of(subject.corpus, group), None)
             loss.backward()
             total += float(loss.detach())
         return total, [p.grad.clone() for p in subject.model.parameters() if p.grad is not None]
@@ -268,10 +268,12 @@ def test_adam_by_hand(name):
 
 def test_the_paper_s_preset():
     chosen = settings_from("data", preset="paper")
-    training = chosen.training
+    training, model = chosen.training, chosen.model
+    assert isinstance(training, TrainingConfig)
+    assert isinstance(model, RNNsearchConfig)
     assert (training.optimizer, training.rho, training.epsilon) == ("adadelta", 0.95, 1e-6)
     assert (training.clip, training.batch_sentences, training.pool) == (1.0, 80, 20)
-    assert (chosen.model.hidden, chosen.model.maxout, chosen.model.embedding) == (1000, 500, 620)
+    assert (model.hidden, model.maxout, model.embedding) == (1000, 500, 620)
 
 
 # ------------------------------------------------------------------------------------- BPE-dropout

@@ -1,43 +1,78 @@
-"""nmtkit align."""
+"""nmtkit align: its options, and what goes with what."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from nmtkit.cli.output import STREAM, WrongUsage, bar, check_outputs, in_pairs, say, writing
-from nmtkit.corpus import read_lines
-from nmtkit.errors import UserError
+from nmtkit.cli.attention import AUTO, Reading, links_of, report_faithfulness
+from nmtkit.cli.found import Sinks
+from nmtkit.cli.links import LinksFile
+from nmtkit.cli.output import STREAM, WrongUsage, check_outputs
+from nmtkit.errors import UserError, unknown
+from nmtkit.links import FORMATS, SYMMETRISATIONS
 
-if TYPE_CHECKING:
-    from nmtkit.align import Aligned, AlignOptions
-    from nmtkit.links import Links
+_READ, _BOTH, _FILES = "Reading attention", "Two directions", "Links of other tools"
+_SHOW, _TEST = "Pictures", "Does attention tell the truth?"
+_PICTURES = ("png", "svg")
+DEFAULT = "grow-diag-final-and"
 
-_READ, _BOTH, _SHOW = "Reading attention", "Two directions", "Heat maps"
+# The options of each way of working, by the option that says it; without one, models align.
+_TEXTS = {"source", "target"}
+_LINKS = {"from_format", "one_based", *_TEXTS}
+_PAGE = {"page", "compare", "gold"}
+_MODEL = {"models", "rows", "raw", "batch", "device", *_TEXTS}
+_WAYS = {
+    "check": {"check", "swap", *_LINKS},
+    "convert": {"convert", "swap", "symmetrize", "format", "out", *_LINKS},
+    "forward": {"forward", "backward", "symmetrize", "format", "out", *_LINKS, *_PAGE},
+    "faithfulness": {"faithfulness", "as_json", *_MODEL},
+    "": {
+        *("reverse", "method", "threshold", "symmetrize", "format", "out"),
+        *("heatmap", "heatmap_format", "show", *_PAGE, *_MODEL),
+    },
+}
 
 
 def align(
+    context: typer.Context,
     models: Annotated[
         list[Path] | None, typer.Argument(help="Model directory; several: an ensemble.")
     ] = None,
     source: Annotated[str | None, typer.Option(help="Source lines, tokens as given.")] = None,
     target: Annotated[str | None, typer.Option(help="Target lines, tokens as given.")] = None,
-    out: Annotated[str, typer.Option(help="Links, Pharaoh format.")] = STREAM,
+    out: Annotated[str, typer.Option(help="Links, a line for every pair.")] = STREAM,
+    format: Annotated[str, typer.Option(help=f"{', '.join(FORMATS)}.")] = "pharaoh",
+    gold: Annotated[
+        Path | None,
+        typer.Option(help="Gold links (talp) of these pairs: for --method auto, and on the page."),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Pairs read at once.")] = 64,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     rows: Annotated[
         str | None,
         typer.Option(
-            rich_help_panel=_READ, help="Row of a word: predicting (the default), next or consumed."
+            rich_help_panel=_READ,
+            help="Row of a word: head (the default where the model has one), predicting (the "
+            "default), next or consumed.",
         ),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(rich_help_panel=_READ, help="argmax (the default) or threshold.")
+        str | None,
+        typer.Option(
+            rich_help_panel=_READ,
+            help="argmax (the default), mutual, threshold; auto tries all and says the best.",
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(rich_help_panel=_READ, help="For threshold: least weight of a link (0.3)."),
+        typer.Option(
+            rich_help_panel=_READ,
+            help="Least weight of a link. Unless said: threshold 0.3, posterior-union 0.5, "
+            "posterior-intersection 0.2, posterior-mean 0.4, posterior-product 0.3, others none.",
+        ),
     ] = None,
     raw: Annotated[
         bool,
@@ -50,147 +85,130 @@ def align(
     reverse: Annotated[
         Path | None, typer.Option(rich_help_panel=_BOTH, help="Model target to source.")
     ] = None,
-    forward: Annotated[
-        Path | None, typer.Option(rich_help_panel=_BOTH, help="Links to combine: source to target.")
-    ] = None,
-    backward: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=_BOTH, help="Links of the other direction, also written source-target."
-        ),
-    ] = None,
     symmetrize: Annotated[
         str | None,
         typer.Option(
             rich_help_panel=_BOTH,
-            help="union, intersection, grow-diag, grow-diag-final, grow-diag-final-and (default).",
+            help=f"Of each one's links: {', '.join(SYMMETRISATIONS)} (the default). Of models' "
+            "attention: product, harmonic, competitive, posterior-union, posterior-intersection, "
+            "posterior-mean, posterior-product. A model with an alignment head needs no --reverse.",
         ),
     ] = None,
+    forward: Annotated[
+        Path | None,
+        typer.Option(rich_help_panel=_FILES, help="Links to combine: source to target."),
+    ] = None,
+    backward: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=_FILES,
+            help="Links of the other direction, also source-target (giza: the file as it is).",
+        ),
+    ] = None,
+    convert: Annotated[
+        Path | None, typer.Option(rich_help_panel=_FILES, help="Links to write as --format.")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(rich_help_panel=_FILES, help="Links to check: names every bad line."),
+    ] = None,
+    from_format: Annotated[
+        str, typer.Option("--from", rich_help_panel=_FILES, help="The format of those files.")
+    ] = "pharaoh",
+    one_based: Annotated[
+        bool, typer.Option("--one-based", rich_help_panel=_FILES, help="They count from 1.")
+    ] = False,
+    swap: Annotated[
+        bool, typer.Option("--swap", rich_help_panel=_FILES, help="They are target-source.")
+    ] = False,
     heatmap: Annotated[
         Path | None, typer.Option(rich_help_panel=_SHOW, help="Folder for images (extra: plot).")
     ] = None,
     heatmap_format: Annotated[str, typer.Option(rich_help_panel=_SHOW, help="png or svg.")] = "png",
+    page: Annotated[
+        str | None, typer.Option(rich_help_panel=_SHOW, help="All pairs on one page: an HTML file.")
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(rich_help_panel=_SHOW, help="Other links (Pharaoh) beside, on the page."),
+    ] = None,
     show: Annotated[
         int, typer.Option(rich_help_panel=_SHOW, min=0, help="Draw the first N on the terminal.")
     ] = 0,
-    batch: Annotated[int, typer.Option(min=1, help="Pairs read at once.")] = 64,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    faithfulness: Annotated[
+        bool,
+        typer.Option(
+            "--faithfulness",
+            rich_help_panel=_TEST,
+            help="Delete the linked words: what does the model then make of the target?",
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", rich_help_panel=_TEST, help="Print that as JSON.")
+    ] = False,
 ) -> None:
     """Word links of given sentence pairs: a line of links for every pair of lines."""
-    from nmtkit.errors import unknown
-    from nmtkit.links import SYMMETRISATIONS, format_pharaoh
-
-    how = symmetrize or "grow-diag-final-and"
-    if how not in SYMMETRISATIONS:
-        raise unknown("symmetrisation", how, SYMMETRISATIONS)
-    if symmetrize is not None and not (reverse or forward or backward):
-        raise WrongUsage(
-            "--symmetrize needs two directions: --reverse, or --forward with --backward"
-        )
-    if threshold is not None and method != "threshold":
-        raise WrongUsage("--threshold is for --method threshold: say that too")
-    check_outputs((out,), (source, target, forward, backward))
-    if heatmap_format not in ("png", "svg"):
-        raise unknown("heat map format", heatmap_format, ("png", "svg"))
-    if forward or backward:
-        if not (forward and backward) or models or reverse or (source is None) != (target is None):
+    given = _given(context)
+    way = next((way for way in _WAYS if way in given), "forward" if backward else "")
+    if way == "forward":
+        paired = (source is None) == (target is None)
+        if not (forward and backward) or models or reverse or not paired:
             raise WrongUsage(
                 "--forward and --backward go together, with --symmetrize; --source and --target "
-                "(both) then only check the links"
+                "(both) then check the links"
             )
-        if str(forward) == str(backward) == STREAM:
-            raise UserError("only one of --forward and --backward can be - (stdin)")
-        found = _combined(forward, backward, how, source, target)
-    else:
-        if not models or source is None or target is None:
-            raise WrongUsage("align needs a model directory, --source and --target")
-        from nmtkit.align import AlignOptions
-        from nmtkit.batches import BatchSize
+    for name, option in given.items():
+        if name not in _WAYS[way]:
+            raise WrongUsage(f"{option} does not go with {given.get(way, 'a model')}")
+    for kind, chosen, known in (
+        ("link format", format, FORMATS),
+        ("link format", from_format, FORMATS),
+        ("heat map format", heatmap_format, _PICTURES),
+    ):
+        if chosen not in known:
+            raise unknown(kind, chosen, known)
+    if page and Path(page).resolve() == Path(out).resolve():
+        raise UserError("--out and --page cannot both be the same file")
+    inputs = {"source": source, "target": target, "gold": gold, "compare": compare}
+    check_outputs((out, page), (*inputs.values(), forward, backward, convert, check))
+    streams = [given[name] for name, path in inputs.items() if str(path) == STREAM]
+    if len(streams) > 1:
+        raise UserError(f"only one of {' and '.join(streams)} can be - (stdin)")
+    if gold and not (method == AUTO or page):
+        raise WrongUsage("--gold is for --method auto and for --page: say one of them")
+    if compare and not page:
+        raise WrongUsage("--compare is for --page: say that too")
 
-        chosen = {"rows": rows, "method": method, "threshold": threshold}
-        given = {name: value for name, value in chosen.items() if value is not None}
-        size = BatchSize(sentences=batch, tokens=max(4000, batch), pool=1)
-        try:
-            options = AlignOptions(**given, raw=raw, batch=size)  # type: ignore[arg-type]
-        except ValueError as error:
-            raise UserError(str(error)) from error
-        found = _read(models, reverse, source, target, options, device, how)
-        found = _drawn(found, heatmap, heatmap_format, show)
-    with writing(out) as file:
-        for links, _ in found:
-            file.write(format_pharaoh(links) + "\n")
-
-
-Found = Iterator[tuple["Links", "Aligned | None"]]
-
-
-def _combined(
-    forward: Path, backward: Path, symmetrize: str, source: str | None, target: str | None
-) -> Found:
-    """The links of two files together; with the text, each must link tokens that are there."""
-    from nmtkit.links import check_pairs, read_links, symmetrise
-
-    names = str(forward), str(backward)
-    sides = []
-    for name in names:
-        links = read_links(name)
-        if source is not None and target is not None:
-            texts = read_lines(source), read_lines(target)
-            links = check_pairs(links, *texts, (name, source, target))
-        sides.append(links)
-    return ((links, None) for links in symmetrise(sides[0], sides[1], symmetrize, names))
-
-
-def _read(
-    models: list[Path],
-    reverse: Path | None,
-    source: str,
-    target: str,
-    options: AlignOptions,
-    device: str,
-    symmetrize: str,
-) -> Found:
-    """The links of one direction, or of both together; with the forward attention."""
-    from nmtkit import device as devices
-    from nmtkit.align import align as core
-    from nmtkit.checkpoint import load, load_all
-    from nmtkit.links import SYMMETRISATIONS, transpose
-
-    place = devices.resolve(device)
-    forwards = load_all(models, place)
-    if reverse is None:
-        for one in core(forwards, in_pairs(source, target), options, bar):
-            yield one.links, one
+    files = LinksFile(from_format, one_based, swap, source, target)
+    if check:
+        files.check(check)
         return
-    if STREAM in (source, target):
-        raise UserError("with --reverse both files are read twice: neither can be - (stdin)")
-    other = load(reverse, place)
-    languages = forwards[0].source.config.language, forwards[0].target.config.language
-    if (other.target.config.language, other.source.config.language) != languages:
-        raise UserError(
-            f"{reverse} goes from {other.source.config.language} to "
-            f"{other.target.config.language}: --reverse wants a model from {languages[1]} to "
-            f"{languages[0]}"
-        )
-    turned = ((t, s) for s, t in in_pairs(source, target))
-    backwards = core([other], turned, options)
-    pairs = zip(core(forwards, in_pairs(source, target), options, bar), backwards, strict=True)
-    for one, back in pairs:
-        yield SYMMETRISATIONS[symmetrize](one.links, transpose(back.links)), one
+    if convert:
+        files.convert(convert, out, format, symmetrize)
+        return
+    sinks = Sinks(out, format, page, compare, gold, heatmap, heatmap_format, show)
+    if forward and backward:
+        found = files.combine(forward, backward, symmetrize or DEFAULT)
+        if page and source is None:
+            raise WrongUsage("--page shows the words too: say --source and --target")
+        sinks.take(found, f"{forward}, {backward}", str(source))
+        return
+    if not models or source is None or target is None:
+        raise WrongUsage("align needs a model directory, --source and --target")
+    said = (models, reverse, source, target, rows, method, threshold, symmetrize)
+    reading = Reading(*said, raw, batch, device, gold)
+    if faithfulness:
+        report_faithfulness(reading, as_json)
+        return
+    found = links_of(reading, apart=FORMATS[format].directions)
+    sinks.take(found, ", ".join(map(str, models)), source)
 
 
-def _drawn(found: Found, folder: Path | None, kind: str, show: int) -> Found:
-    """Pass everything on, drawing the attention on the way."""
-    from nmtkit.heatmap import save_heatmap, text_heatmap
-
-    if folder:
-        folder.mkdir(parents=True, exist_ok=True)
-    for number, (links, one) in enumerate(found, 1):
-        if one is not None and number <= show:
-            attention = one.attention[:, :-1]
-            say(text_heatmap(attention, one.source, one.target, links))
-        if one is not None and folder:
-            attention = one.attention[:, :-1]
-            path = folder / f"{number:06d}.{kind}"
-            save_heatmap(path, attention, one.source, one.target, links)
-        yield links, one
+def _given(context: typer.Context) -> dict[str, str]:
+    """The parameters that the command line names, and what they are called there."""
+    return {
+        parameter.name: "MODEL" if parameter.name == "models" else parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name is not None
+        and getattr(context.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
+    }

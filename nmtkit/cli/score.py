@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmtkit.cli.output import WrongUsage, bar, in_pairs, say, table
+from nmtkit.cli.output import STREAM, WrongUsage, bar, in_pairs, say, table
 from nmtkit.errors import UserError
+from nmtkit.links import FORMATS, read_pairs
 
-_TEXT, _LINKS, _PAIRS = "Translations", "Links", "Given pairs"
+if TYPE_CHECKING:
+    from nmtkit.score import PairFile, Sentence
+    from nmtkit.score.report import ReportOptions
+
+_TEXT, _LINKS, _MORE, _PAIRS = "Translations", "Links", "More about links", "Given pairs"
+_NEEDS = {_TEXT: "--reference", _LINKS: "--gold", _MORE: "--gold", _PAIRS: "--model"}
+
+_FORMATS = ", ".join(name for name, format in FORMATS.items() if not format.directions)
 
 
 def score(
+    context: typer.Context,
     systems: Annotated[
         list[str] | None, typer.Argument(help="Hypotheses, or links; - is stdin.")
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help="Of the pairs: raw for --model, the tokens links count for --gold."),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Likewise.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     reference: Annotated[
         Path | None, typer.Option(rich_help_panel=_TEXT, help="Reference translations.")
     ] = None,
@@ -39,11 +56,40 @@ def score(
         Path | None,
         typer.Option(rich_help_panel=_LINKS, help="Gold links: 3-4 sure, 3p4 possible."),
     ] = None,
+    gold_format: Annotated[
+        str, typer.Option("--gold-from", rich_help_panel=_LINKS, help=f"Its format: {_FORMATS}.")
+    ] = "talp",
+    links_format: Annotated[
+        str, typer.Option("--from", rich_help_panel=_LINKS, help="Format of the systems' links.")
+    ] = "pharaoh",
     one_based: Annotated[
         bool, typer.Option("--one-based", rich_help_panel=_LINKS, help="The gold counts from 1.")
     ] = False,
     swap: Annotated[
         bool, typer.Option("--swap", rich_help_panel=_LINKS, help="The gold is target-source.")
+    ] = False,
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=_MORE,
+            help="Resamples, 1000 say: AER's 95 % interval, and p against the first system.",
+        ),
+    ] = None,
+    test: Annotated[
+        str, typer.Option(rich_help_panel=_MORE, help="Of p: randomisation or bootstrap.")
+    ] = "randomisation",
+    seed: Annotated[int, typer.Option(rich_help_panel=_MORE, help="Of the resamples.")] = 1,
+    differences: Annotated[
+        int,
+        typer.Option(
+            min=0, rich_help_panel=_MORE, help="Sentences that differ most from the first system's."
+        ),
+    ] = 0,
+    errors: Annotated[
+        bool,
+        typer.Option(
+            "--errors", rich_help_panel=_MORE, help="By kind and by word class; wants the pairs."
+        ),
     ] = False,
     model: Annotated[
         list[Path] | None,
@@ -52,27 +98,21 @@ def score(
             help="Log-probability of every pair, in nats. Repeatable: an ensemble.",
         ),
     ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_PAIRS, help="For --model, raw; with --gold: do links fit the lines?"
-        ),
-    ] = None,
-    target: Annotated[str | None, typer.Option(rich_help_panel=_PAIRS, help="Likewise.")] = None,
     device: Annotated[
         str, typer.Option(rich_help_panel=_PAIRS, help="auto, cpu or cuda.")
     ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score translations (BLEU, chrF, TER), links (AER), or pairs by a model's log-probability."""
     if sum(what is not None for what in (reference, gold, model)) != 1:
         raise WrongUsage("say one of --reference (translations), --gold (links), --model (pairs)")
+    _refuse_strays(context, _TEXT if reference else _LINKS if gold else _PAIRS)
     if (source is None) != (target is None):
         raise WrongUsage("--source and --target go together")
+    texts = (source, target) if source is not None and target is not None else None
     if model is not None:
-        if systems or source is None or target is None:
+        if systems or texts is None:
             raise WrongUsage("--model takes --source and --target, and no other files")
-        _score_pairs(model, source, target, device, as_json)
+        _score_pairs(model, *texts, device, as_json)
         return
     if not systems:
         raise WrongUsage("give the files to score")
@@ -81,9 +121,28 @@ def score(
     if len(set(systems)) < len(systems):
         raise UserError("the same file is given twice: name every system once")
     if reference is not None:
+        if texts:
+            raise WrongUsage("--source and --target go with --gold or --model")
         _score_text(systems, reference, metric, tokenize, lowercase, as_json)
     elif gold is not None:
-        _score_links(systems, GoldFile(gold, one_based, swap), source, target, as_json)
+        if differences and len(systems) == 1:
+            raise WrongUsage("--differences compares systems: give two or more")
+        files = LinkFiles(systems, gold, links_format, gold_format, one_based, swap, texts or ())
+        _score_links(files, _options(bootstrap, test, seed, differences, errors), as_json)
+
+
+def _refuse_strays(context: typer.Context, used: str) -> None:
+    """Wrong usage for an option that would do nothing: what it belongs to is not asked for."""
+    for option in context.command.params:
+        name = str(option.name)
+        origin = context.get_parameter_source(name)
+        if origin is None or origin.name != "COMMANDLINE":
+            continue
+        panel = getattr(option, "rich_help_panel", None)
+        if panel in _NEEDS and _NEEDS[panel] != _NEEDS[used]:
+            raise WrongUsage(f"{option.opts[0]} goes with {_NEEDS[panel]}, not {_NEEDS[used]}")
+        if name in ("test", "seed") and context.params["bootstrap"] is None:
+            raise WrongUsage(f"--{name} is for --bootstrap: say that too")
 
 
 def _score_text(
@@ -120,39 +179,65 @@ def _score_text(
         print(f"{s.name}: {s.signature}")
 
 
-class GoldFile(NamedTuple):
-    """A gold file and how it is to be read."""
+@dataclass(frozen=True)
+class LinkFiles:
+    """What to compare, and how the files are to be read."""
 
-    path: Path
-    one_based: bool
+    systems: list[str]
+    gold: Path
+    links_format: str
+    gold_format: str
+    one_based: bool  # of the gold, as is swap
     swap: bool
+    texts: tuple[str, ...]  # none, or source and target
+
+    def sentences(self) -> Iterator[Sentence]:
+        """All files in parallel."""
+        from nmtkit.score import in_parallel, text_file
+
+        if [*self.systems, str(self.gold), *self.texts].count(STREAM) > 1:
+            raise UserError("only one file can be - (stdin)")
+        systems = [_pair_file(name, self.links_format) for name in self.systems]
+        gold = _pair_file(self.gold, self.gold_format, self.one_based, self.swap)
+        if not self.texts:
+            return in_parallel(systems, gold)
+        source, target = self.texts
+        return in_parallel(systems, gold, text_file(source, in_pairs(source, target)))
 
 
-def _score_links(
-    systems: list[str], gold: GoldFile, source: str | None, target: str | None, as_json: bool
-) -> None:
-    from nmtkit.corpus import read_lines
-    from nmtkit.links import check_pairs, read_gold, read_links
-    from nmtkit.score import score_links
+def _pair_file(
+    path: Path | str, format: str, one_based: bool = False, swap: bool = False
+) -> PairFile:
+    from nmtkit.score import PairFile
 
-    scores = {}
-    for name in systems:
-        links = read_links(name)
-        if source and target:
-            names = (name, source, target)
-            links = check_pairs(links, read_lines(source), read_lines(target), names)
-        correct = read_gold(*gold)
-        scores[name] = score_links(links, correct, (name, str(gold.path)))
-        if not scores[name].possible:
-            raise UserError(f"{gold.path} has no links: there is nothing to score against")
+    pairs = read_pairs(path, format, one_based=one_based, swap=swap)
+    if FORMATS[format].directions:
+        raise UserError(
+            f"a {format} file has the links of two directions: make them one by "
+            "nmtkit align --convert FILE --symmetrize HOW"
+        )
+    return PairFile(str(path), pairs, FORMATS[format].by_pair)
+
+
+def _options(
+    bootstrap: int | None, test: str, seed: int, differences: int, errors: bool
+) -> ReportOptions:
+    from nmtkit.score.report import ReportOptions
+    from nmtkit.score.significance import Resampling
+
+    resampling = None if bootstrap is None else Resampling(bootstrap, test, seed)
+    return ReportOptions(resampling, differences, errors)
+
+
+def _score_links(files: LinkFiles, options: ReportOptions, as_json: bool) -> None:
+    from nmtkit.cli.link_tables import print_report
+    from nmtkit.score.report import report
+
+    systems = report(files.systems, files.sentences(), options, str(files.gold))
     if as_json:
-        _print_json({name: s.to_json() for name, s in scores.items()})
-        return
-    rows = [
-        [name, *(f"{100 * v:.2f}" for v in (s.aer, s.precision, s.recall, s.f1))]
-        for name, s in scores.items()
-    ]
-    table("", ["links", "AER", "precision", "recall", "F1"], rows, sys.stdout)
+        _print_json({one.name: one.to_json() for one in systems})
+    else:
+        print_report(systems)
 
 
 def _score_pairs(folders: list[Path], source: str, target: str, device: str, as_json: bool) -> None:

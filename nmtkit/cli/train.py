@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from nmtkit.cli.output import say
-
-if TYPE_CHECKING:
-    from nmtkit.train import Position
 
 _RUN = "How long (whichever first)"
 
@@ -22,7 +20,9 @@ def train(
     data: Annotated[
         Path | None, typer.Argument(help="Prepared corpus; may be left out if --config names it.")
     ] = None,
-    arch: Annotated[str | None, typer.Option(help="rnnsearch (the default) or rnnencdec.")] = None,
+    arch: Annotated[
+        str | None, typer.Option(help="rnnsearch (the default), rnnencdec, ibm1 or hmm.")
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -46,6 +46,10 @@ def train(
     precision: Annotated[
         str | None, typer.Option(help="float32 (the default) or bfloat16 (CUDA).")
     ] = None,
+    guide: Annotated[
+        Path | None,
+        typer.Option(help="Links (Pharaoh) of the training pairs, for attention to learn."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model.")] = False,
 ) -> None:
@@ -61,6 +65,8 @@ def train(
     }  # fmt: skip
     assignments = [*(set_ or ())]
     assignments += [f"training.{key}={value}" for key, value in given.items() if value is not None]
+    if guide is not None:
+        assignments.append(f"training.guide={json.dumps(str(guide), ensure_ascii=False)}")
     reporter = Terminal()
     try:
         if resume and not (data or arch or preset or config):
@@ -89,9 +95,9 @@ class Terminal:
         self.last_minutes = 0.0
         self.tokens = 0
 
-    def updated(self, position: Position, done: float, record: Mapping[str, object]) -> None:
+    def updated(self, done: float, record: Mapping[str, object]) -> None:
         """One update of the bar: loss, speed, part done."""
-        self.tokens += int(str(record["tokens"]))
+        self.tokens += int(str(record.get("tokens", 0)))
         minutes = float(str(record["minutes"]))
         if minutes - self.last_minutes > 1 / 60:
             self.rate = self.tokens / (60 * (minutes - self.last_minutes))
@@ -105,10 +111,13 @@ class Terminal:
             self.bar = tqdm(total=1.0, file=sys.stderr, bar_format=layout, dynamic_ncols=True)
         self.bar.n = min(1.0, done)
         self.bar.set_description(f"epoch {record['epoch']}", refresh=False)
-        self.bar.set_postfix_str(
-            f"update {record['update']}, loss {record['train_loss']:.3f}, "
-            f"{self.rate:.0f} tokens/s, rate {record['learning_rate']:.2g}"
-        )
+        if "update" in record:
+            self.bar.set_postfix_str(
+                f"update {record['update']}, loss {record['train_loss']:.3f}, "
+                f"{self.rate:.0f} tokens/s, rate {record['learning_rate']:.2g}"
+            )
+        else:
+            self.bar.refresh()
 
     def recorded(self, record: Mapping[str, object]) -> None:
         """One line for what also went into metrics.jsonl."""

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from nmtkit.errors import unknown
+from nmtkit.models.aligner import Aligner
+from nmtkit.models.ibm import HMM, IBM1, HMMConfig, IBM1Config
 from nmtkit.models.rnnencdec import PRESETS as RNNENCDEC_PRESETS
 from nmtkit.models.rnnencdec import RNNencdec, RNNencdecConfig
 from nmtkit.models.rnnsearch import PRESETS as RNNSEARCH_PRESETS
 from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from nmtkit.models.seq2seq import AnySeq2Seq
 
-AnyConfig = RNNsearchConfig | RNNencdecConfig
+AnyConfig = RNNsearchConfig | RNNencdecConfig | IBM1Config | HMMConfig
+AnyModel = AnySeq2Seq | Aligner
 
 
 @dataclass(frozen=True)
@@ -23,13 +26,15 @@ class Architecture:
     """A settings class, a model class, and named sizes: overrides of [model] and [training]."""
 
     config: type[Any]
-    model: Callable[[Any, int, int], AnySeq2Seq]
+    model: Callable[[Any, int, int], AnyModel]
     presets: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 ARCHITECTURES: dict[str, Architecture] = {
     "rnnsearch": Architecture(RNNsearchConfig, RNNsearch, RNNSEARCH_PRESETS),
     "rnnencdec": Architecture(RNNencdecConfig, RNNencdec, RNNENCDEC_PRESETS),
+    "ibm1": Architecture(IBM1Config, IBM1, {}),
+    "hmm": Architecture(HMMConfig, HMM, {}),
 }
 
 
@@ -40,13 +45,14 @@ def architecture(name: str) -> Architecture:
     return ARCHITECTURES[name]
 
 
-def blank_model(config: AnyConfig, source_size: int, target_size: int) -> AnySeq2Seq:
+def blank_model(config: AnyConfig, source_size: int, target_size: int) -> AnyModel:
     """The model without values in its parameters; sizes are those of the vocabularies."""
     return architecture(config.architecture).model(config, source_size, target_size)
 
 
-def build_model(config: AnyConfig, source_size: int, target_size: int) -> AnySeq2Seq:
-    """The model with fresh parameters from torch's generator."""
+def build_model(config: AnyConfig, source_size: int, target_size: int) -> AnyModel:
+    """The model before training; a network's fresh parameters are from torch's generator."""
     model = blank_model(config, source_size, target_size)
-    model.initialise()
+    if not isinstance(model, Aligner):
+        model.initialise()
     return model

@@ -36,7 +36,7 @@ class RNNConfig:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if isinstance(value, int) and value < 1:
+            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
             if name.startswith("dropout_") and not 0 <= value < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, got {value}")

@@ -31,9 +31,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmtkit.models.alignment_head import AlignmentHead
 from nmtkit.models.attending import Inputs, attending, attending_plain
 from nmtkit.models.attention import AdditiveAttention, mask_bias
-from nmtkit.models.recurrent import GRU, GRUWeights, gru, gru_plain
+from nmtkit.models.encoder import Encoder
+from nmtkit.models.recurrent import GRU
 from nmtkit.models.rnn import PRESETS as RNN_PRESETS
 from nmtkit.models.rnn import Presets, Readout, RNNConfig, RNNModel
 from nmtkit.models.seq2seq import Memory, Rows
@@ -47,6 +49,7 @@ class RNNsearchConfig(RNNConfig):
     architecture: Literal["rnnsearch"] = "rnnsearch"
     attention: int = 1000  # A, the paper's n'
     order: Literal["main-text", "appendix", "groundhog", "conditional"] = "main-text"
+    alignment_head: bool = False  # also an attention that has read the whole target, to align by
 
 
 def _with_attention(preset: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -77,64 +80,6 @@ class RNNState(Rows):
     context: Tensor  # (R, 2H): of the step before; only order = groundhog looks at it
 
 
-class _ReverseRows(torch.autograd.Function):
-    """Rows (N, F) in the order of a permutation that is its own inverse."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, order: Tensor) -> Tensor:
-        ctx.order = order
-        return rows.index_select(0, order)
-
-    @staticmethod
-    def backward(ctx: Any, *d_rows: Tensor) -> tuple[Tensor, None]:
-        return d_rows[0].index_select(0, ctx.order), None
-
-
-def _reversed(states: Tensor, order: Tensor) -> Tensor:
-    """Every sentence of (S, B, F) back to front, its padding left where it stands."""
-    flipped: Tensor = _ReverseRows.apply(states.flatten(0, 1), order)  # type: ignore[no-untyped-call]
-    return flipped.view(states.shape)
-
-
-def _reversal(mask: Tensor) -> Tensor:
-    """Mask (B, S) -> the permutation of the S·B time-major rows that turns every sentence round."""
-    batch, length = mask.shape
-    lengths = mask.sum(1)
-    positions = torch.arange(length, device=mask.device).unsqueeze(1)
-    turned = torch.where(positions < lengths, lengths - 1 - positions, positions)  # (S, B)
-    return (turned * batch + torch.arange(batch, device=mask.device)).flatten()
-
-
-class Encoder(nn.Module):
-    """The bidirectional recurrence; both directions run as one batched product a position."""
-
-    def __init__(self, config: RNNsearchConfig) -> None:
-        super().__init__()
-        self.forward_gru = GRU(config.embedding, config.encoder_hidden, config.reset)
-        self.backward_gru = GRU(config.embedding, config.encoder_hidden, config.reset)
-
-    def forward(
-        self, embedded: Tensor, mask: Tensor, dropout: Tensor | None, plain: bool
-    ) -> Tensor:
-        """Embeddings (B, S, E), mask (B, S), dropout mask (2, B, H) -> annotations (B, S, 2H).
-
-        The backward direction starts at the last real token, wherever the padding ends; at
-        padding the annotations mean nothing.
-        """
-        order = _reversal(mask)
-        forwards = embedded.transpose(0, 1).contiguous()
-        directions = (self.forward_gru, self.backward_gru)
-        inputs = (forwards, _reversed(forwards, order))
-        x = torch.stack([unit.input_part(e) for unit, e in zip(directions, inputs, strict=True)])
-        U = torch.stack((self.forward_gru.U, self.backward_gru.U))
-        biases = tuple(u.b_candidate for u in directions if u.b_candidate is not None)
-        weights = GRUWeights(U, torch.stack(biases) if biases else None)
-        initial = x.new_zeros((2, x.shape[2], U.shape[2]))
-        states = (gru_plain if plain else gru)(x, initial, weights, dropout)  # (S, 2, B, H)
-        backwards = _reversed(states[:, 1], order)
-        return torch.cat([states[:, 0], backwards], dim=2).transpose(0, 1).contiguous()
-
-
 class RNNsearch(RNNModel[RNNMemory, RNNState]):
     """See the module's docstring. `plain` runs the reference recurrences (tests, benchmarks)."""
 
@@ -157,6 +102,8 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
             self.decoder_gru = GRU(config.embedding + context, config.hidden, config.reset)
         self.readout = Readout(config, context)
         self.output = nn.Linear(config.maxout, target_size)
+        if config.alignment_head:
+            self.head = AlignmentHead(config, config.attention)
 
     def encode(self, source: Tensor, mask: Tensor) -> RNNMemory:
         embedded = self._embed(self.source_embedding, source, self.config.dropout_source_word)
@@ -236,3 +183,18 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
             seen = [part[real] for part in seen]
         readout = F.dropout(self.readout(*seen), config.dropout_readout, self.training)
         return readout, weights.transpose(0, 1)
+
+    def align(
+        self, source: Tensor, target: Tensor, mask: Tensor, memory: RNNMemory
+    ) -> tuple[Tensor, Tensor]:
+        assert self.head is not None
+        config = self.config
+        words = self._embed(self.source_embedding, source, config.dropout_source_word)
+        translation = self._embed(self.target_embedding, target, config.dropout_target_word)
+        dropout = self._recurrent_mask((2, len(target), config.encoder_hidden), words)
+        forward: Tensor
+        backward: Tensor
+        forward, backward = self.head(
+            words, memory.annotations, memory.mask, translation, mask, dropout, self.plain
+        )
+        return forward, backward

@@ -49,6 +49,11 @@ class Seq2Seq(nn.Module, Generic[MemoryT, StateT]):
     #: How many rows after the one that predicts y_i the attention query has first consumed y_i.
     consumed_shift: int = 1
 
+    def __init__(self) -> None:
+        super().__init__()
+        #: The attention that has read the whole target, where there is one: see `align`.
+        self.head: nn.Module | None = None  # in the class it would hide the module
+
     def initialise(self) -> None:
         """Draw fresh parameters from torch's generator."""
         raise NotImplementedError
@@ -82,6 +87,18 @@ class Seq2Seq(nn.Module, Generic[MemoryT, StateT]):
         """Teacher forcing: target_in (B, T) -> logits (B, T, V), attention (B, T, S)."""
         features, attention = self.features(target_in, memory)
         return self.output(features), attention
+
+    def align(
+        self, source: Tensor, target: Tensor, mask: Tensor, memory: MemoryT
+    ) -> tuple[Tensor, Tensor]:
+        """Read both sentences whole, with the head: source ids (B, S) and their memory, target ids
+        (B, T) closed by EOS, mask (B, T).
+
+        Returns the log-attention of target positions over the source and of source positions over
+        the target, both (B, T, S); their exponentials sum to 1 over S, and over T. The column of
+        the source's end and the row of the target's end stand for "no partner".
+        """
+        raise NotImplementedError
 
     def loss(
         self, features: Tensor, targets: Tensor, label_smoothing: float = 0.0

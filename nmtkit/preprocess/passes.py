@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -23,10 +24,12 @@ from nmtkit.text import Text
 Pair = tuple[str, str]
 Texts = tuple[Text, Text]
 Counts = tuple[Counter[str], Counter[str]]
+Numbered = tuple[int, Pair]  # with the number of the pair in the text, from 0
 
 CHUNK = 500  # pairs a worker gets at a time
 CACHED_WORDS = 1 << 20  # tokens a side whose ids are kept in memory; rarer ones are cut up anew
 INT32 = np.dtype("<i4")
+INT64 = np.dtype("<i8")
 
 
 @dataclass(frozen=True)
@@ -126,11 +129,17 @@ def length(line: str) -> int:
     return line.count(" ") + 1 if line else 0
 
 
-def filtered(pairs: Iterable[Pair], accept: PairFilter, tally: PartTally) -> Iterator[Pair]:
-    """The pairs that ``accept`` keeps by their tokens; the others are counted in ``tally``."""
-    for source, target in pairs:
+def filtered(
+    pairs: Iterable[Pair], accept: PairFilter, tally: PartTally, numbers: IO[bytes]
+) -> Iterator[Pair]:
+    """The pairs that ``accept`` keeps by their tokens; the others are counted in ``tally``.
+
+    The numbers of those kept go to ``numbers``.
+    """
+    for number, (source, target) in enumerate(pairs):
         reason = accept.reason(source, target, length(source), length(target))
         if reason is None:
+            write_number(numbers, number)
             yield source, target
         else:
             tally.count(reason)
@@ -162,6 +171,18 @@ def read_pairs(path: Path) -> Iterator[Pair]:
             yield source, target
 
 
+def write_number(file: IO[bytes], number: int) -> None:
+    """Append the number of a pair, as `read_numbers` and ``data.py`` read it."""
+    file.write(number.to_bytes(INT64.itemsize, "little"))
+
+
+def read_numbers(path: Path) -> Iterator[int]:
+    """The numbers that `write_number` wrote."""
+    with path.open("rb") as file:
+        while block := file.read(INT64.itemsize << 10):
+            yield from np.frombuffer(block, INT64).tolist()
+
+
 def subword_counts(text: Text, counts: Mapping[str, int]) -> Counter[str]:
     """The counts of subwords from those of tokens."""
     subwords: Counter[str] = Counter()
@@ -189,26 +210,29 @@ def encoder(text: Text) -> Callable[[str], bytes]:
 
 
 def write_ids(
-    pairs: Iterable[Pair],
+    pairs: Iterable[Numbered],
     texts: Texts,
     writer: BitextWriter,
     accept: PairFilter,
     tally: PartTally,
-    keep_all: bool = False,
+    numbers: IO[bytes] | None = None,
 ) -> None:
     """Folded pairs -> ids, filtered by their length in subwords; everything counted in ``tally``.
 
-    ``keep_all`` (validation) writes also what ``accept`` refuses, and counts it all the same.
+    The numbers of the pairs written go to ``numbers``. Without it (validation) also what
+    ``accept`` refuses is written, and counted all the same.
     """
     encode_source, encode_target = map(encoder, texts)
-    for source, target in pairs:
+    for number, (source, target) in pairs:
         source_ids = np.frombuffer(encode_source(source), INT32)
         target_ids = np.frombuffer(encode_target(target), INT32)
         reason = accept.reason(source, target, len(source_ids), len(target_ids))
         if reason is not None:
             tally.count(reason)
-            if not keep_all:
+            if numbers is not None:
                 continue
+        if numbers is not None:
+            write_number(numbers, number)
         writer.add(source_ids, target_ids)
         tally.source.add(length(source), len(source_ids))
         tally.target.add(length(target), len(target_ids))

@@ -17,7 +17,15 @@ import numpy as np
 from nmtkit import __version__
 from nmtkit.corpus import REASONS, Filters, PairFilter, clean_line, corpus_files
 from nmtkit.corpus import read_pairs as read_raw_pairs
-from nmtkit.data import MANIFEST, BitextWriter, PairCounts, ids_path, lines_path, write_manifest
+from nmtkit.data import (
+    MANIFEST,
+    BitextWriter,
+    PairCounts,
+    ids_path,
+    lines_path,
+    numbers_path,
+    write_manifest,
+)
 from nmtkit.errors import UserError
 from nmtkit.files import check_output_folder, output_folder, sha256, write_json
 from nmtkit.preprocess.learn import (
@@ -38,6 +46,7 @@ from nmtkit.preprocess.passes import (
     Tokenise,
     counted,
     filtered,
+    read_numbers,
     read_pairs,
     subword_counts,
     write_ids,
@@ -88,6 +97,7 @@ class _Run:
         self.options = options
         self.folder = folder
         self.work = folder / "work"  # inside the output folder: it goes when that goes
+        self.numbers = self.work / "numbers"  # of the pairs that the first pass keeps
         self.passes = passes
         self.texts = new_texts(options)
         self.train = PartTally()
@@ -115,16 +125,17 @@ class _Run:
         raw = chain.from_iterable(_raw_pairs(spec, options) for spec in options.train)
         late = options.case == "true"
         pairs = passes.tokenise(raw, Tokenise(self.texts, not late), self.train, "tokenising")
-        pairs = filtered(pairs, first, self.train)
-        if late:
-            tokenised = self.work / "tokenised"
-            number = write_pairs(tokenised, pairs)
-            self.texts = with_truecasers(self.texts, tokenised, number, passes.progress)
-            pairs = passes.fold(read_pairs(tokenised), Fold(self.texts), number)
-        if options.subwords != "sentencepiece":  # where "tokens" may be sentences
-            pairs = counted(pairs, counts)
         folded = self.work / "folded"
-        number = write_pairs(folded, pairs)
+        with self.numbers.open("wb") as numbers:
+            pairs = filtered(pairs, first, self.train, numbers)
+            if late:
+                tokenised = self.work / "tokenised"
+                number = write_pairs(tokenised, pairs)
+                self.texts = with_truecasers(self.texts, tokenised, number, passes.progress)
+                pairs = passes.fold(read_pairs(tokenised), Fold(self.texts), number)
+            if options.subwords != "sentencepiece":  # where "tokens" may be sentences
+                pairs = counted(pairs, counts)
+            number = write_pairs(folded, pairs)
         if not number:
             raise self.empty()
         return folded, number
@@ -146,8 +157,9 @@ class _Run:
     def write_train(self, path: Path, number: int) -> PairCounts:
         accept = PairFilter(Filters(self.options.max_length, self.options.max_ratio))
         pairs = self.passes.progress(read_pairs(path), "writing ids", number)
-        with self.writer("train") as writer:
-            write_ids(pairs, self.texts, writer, accept, self.train)
+        numbered = zip(read_numbers(self.numbers), pairs, strict=True)
+        with self.writer("train") as writer, numbers_path(self.folder).open("wb") as numbers:
+            write_ids(numbered, self.texts, writer, accept, self.train, numbers)
             counts = writer.close()
         if not counts.pairs:
             raise self.empty()
@@ -161,7 +173,7 @@ class _Run:
             pairs = self.passes.tokenise(
                 self.kept_lines(), Tokenise(self.texts), tally, "validation text"
             )
-            write_ids(pairs, self.texts, writer, accept, tally, keep_all=True)
+            write_ids(enumerate(pairs), self.texts, writer, accept, tally)
             counts = writer.close()
         if not counts.pairs:
             raise UserError(f"the validation text is empty: {options.valid}")
@@ -208,7 +220,7 @@ class _Run:
             "inputs": [_input(path) for path in _inputs(self.options)],
         }
         counts = None if valid is None else valid[1]
-        write_manifest(self.folder, self.texts, train, counts, details)
+        write_manifest(self.folder, self.texts, train, counts, self.train.read, details)
         return report
 
     def part(self, name: str, tally: PartTally, counts: PairCounts) -> PartReport:

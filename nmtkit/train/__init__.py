@@ -9,18 +9,23 @@ from pathlib import Path
 import torch
 
 from nmtkit import device as devices
+from nmtkit.align import HEAD
 from nmtkit.checkpoint import CONFIG, Trained, vocabulary_of
 from nmtkit.config import Table, write_toml
 from nmtkit.data import PreparedCorpus
 from nmtkit.errors import UserError
 from nmtkit.files import check_output_folder
 from nmtkit.models import build_model
+from nmtkit.train.em import EMConfig
+from nmtkit.train.em_run import EMRun
 from nmtkit.train.optimise import OPTIMIZERS
+from nmtkit.train.records import Record, Reporter, Silent
 from nmtkit.train.settings import Settings, TrainingConfig, preset_names, settings_from
 from nmtkit.train.state import Position
-from nmtkit.train.trainer import Record, Reporter, Silent, Trainer
+from nmtkit.train.trainer import Trainer
 
 __all__ = [
+    "EMConfig",
     "Position",
     "Record",
     "Reporter",
@@ -48,7 +53,7 @@ def train(
     when the prepared corpus is broken, or when a GPU is asked for that is not there.
     """
     check_output_folder(out, overwrite, CONFIG)
-    trainer = _trainer(settings, out, reporter)
+    run = _run(settings, out, reporter or Silent())
     place = out.resolve()
     if place in (data := Path(settings.data).resolve(), *data.parents):
         raise UserError(f"{settings.data} lies in {out}, which is to be replaced: move it away")
@@ -58,10 +63,10 @@ def train(
         place.mkdir(parents=True)
     except OSError as error:
         raise UserError(f"cannot make {out}: {error.strerror or error}") from error
-    trainer.trained.source.save(out, "source")
-    trainer.trained.target.save(out, "target")
+    run.trained.source.save(out, "source")
+    run.trained.target.save(out, "target")
     write_toml(out / CONFIG, settings.to_table())
-    return trainer.run()
+    return run.run()
 
 
 def resume(settings: Settings, out: Path, reporter: Reporter | None = None) -> Record:
@@ -70,10 +75,14 @@ def resume(settings: Settings, out: Path, reporter: Reporter | None = None) -> R
     `settings` may move the run's limits, nothing else: UserError names what differs.
     """
     _check_unchanged(settings_from(None, config=out / CONFIG).to_table(), settings.to_table())
-    trainer = _trainer(settings, out, reporter)
-    trainer.resume()
+    run = _run(settings, out, reporter or Silent())
+    if isinstance(run, EMRun):
+        raise UserError(
+            f"{out}: expectation maximisation is not resumed: train again, with --overwrite"
+        )
+    run.resume()
     write_toml(out / CONFIG, settings.to_table())
-    return trainer.run()
+    return run.run()
 
 
 def settings_to_resume(out: Path, assignments: Sequence[str] = ()) -> Settings:
@@ -101,22 +110,27 @@ def _check_unchanged(before: Table, after: Table) -> None:
         )
 
 
-def _trainer(settings: Settings, out: Path, reporter: Reporter | None) -> Trainer:
-    """A trainer before its first update, its model freshly drawn from the seed."""
+def _run(settings: Settings, out: Path, reporter: Reporter) -> Trainer | EMRun:
+    """A run before its first update, the model of a network freshly drawn from the seed."""
     corpus = PreparedCorpus.open(Path(settings.data))
-    device = devices.resolve(settings.training.device)
-    _check(settings.training, corpus, device)
+    training = settings.training
+    device = devices.resolve(training.device)
     texts = corpus.source_text, corpus.target_text
-    torch.manual_seed(settings.training.seed)
     sizes = [len(vocabulary_of(text, corpus.folder)) for text in texts]
+    if isinstance(training, TrainingConfig):
+        _check(training, corpus, device)
+        torch.manual_seed(training.seed)
     try:
         model = build_model(settings.model, *sizes).to(device)
     except (RuntimeError, OverflowError, TypeError) as error:  # how torch takes what is too large
         reason = str(error).splitlines()[0]
         raise UserError(f"a model of the sizes in [model] cannot be made here: {reason}") from error
-    optimizer = OPTIMIZERS[settings.training.optimizer](model.parameters(), settings.training)
     trained = Trained(out, model, *texts)
-    return Trainer(settings, corpus, trained, optimizer, reporter or Silent())
+    if isinstance(training, EMConfig):
+        return EMRun(training, corpus, trained, reporter)
+    _check_rows(settings.model.architecture, training, trained)
+    optimizer = OPTIMIZERS[training.optimizer](model.parameters(), training)
+    return Trainer(settings, corpus, trained, optimizer, reporter)
 
 
 def _check(config: TrainingConfig, corpus: PreparedCorpus, device: torch.device) -> None:
@@ -129,3 +143,20 @@ def _check(config: TrainingConfig, corpus: PreparedCorpus, device: torch.device)
         )
     if config.bpe_dropout and corpus.source_text.config.subwords != "bpe":
         raise UserError(f"training.bpe_dropout needs BPE: {corpus.folder} was made without it")
+
+
+def _check_rows(name: str, config: TrainingConfig, trained: Trained) -> None:
+    """What is to learn links, or is judged by them, must be there; and what is there must learn."""
+    model = trained.seq2seq
+    if (config.guide or config.valid_gold) and not model.has_attention:
+        raise UserError(
+            f"model.architecture = {name} has no attention: leave out training.guide and valid_gold"
+        )
+    if config.guide_rows == HEAD and model.head is None:
+        raise UserError("training.guide_rows = head needs model.alignment_head = true")
+    guided = config.guide and config.guide_weight and config.guide_rows in ("own", HEAD)
+    if model.head is not None and not guided:
+        raise UserError(
+            "model.alignment_head = true, but nothing teaches it: give training.guide, with "
+            "guide_rows = own or head"
+        )

@@ -58,4 +58,5 @@ def _segment(
     if UNK in word:
         return list(word)
     tokens = text.words(vocabulary.tokens(word))
-    return [i for token in tokens for i in vocabulary.ids(text.subwords_of(token, dropout, draw))]
+    drawn = [i for token in tokens for i in vocabulary.ids(text.subwords_of(token, dropout, draw))]
+    return list(word) if UNK in drawn else drawn  # what dropout cut may not be in the vocabulary

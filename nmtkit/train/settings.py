@@ -13,7 +13,9 @@ from nmtkit.checkpoint import model_config
 from nmtkit.config import Table, build, override, read_toml, to_table
 from nmtkit.errors import UserError, unknown
 from nmtkit.models import ARCHITECTURES, AnyConfig, architecture
+from nmtkit.models.ibm import TablesConfig
 from nmtkit.search import WIDEST
+from nmtkit.train.em import EMConfig
 
 DEFAULT_ARCHITECTURE = "rnnsearch"
 MAX_SEED = 2**63 - 1  # of torch's generators, and of TOML's integers
@@ -45,6 +47,11 @@ class TrainingConfig:
     label_smoothing: float = 0.0
     bpe_dropout: float = 0.0  # Provilkov et al. (2020): fresh segmentations every epoch
 
+    translation_weight: float = 1.0  # of the translation's loss; 0: the decoder is not trained
+    guide: str = ""  # file of links that attention is to learn (Chen et al., 2016)
+    guide_weight: float = 1.0  # of that loss, a target subword
+    guide_rows: Literal["own", "predicting", "next", "consumed", "head"] = "own"  # as in align
+
     schedule: Literal["constant", "cosine", "plateau"] = "constant"
     warmup: int = 0  # updates in which the learning rate rises from 0
     least_rate: float = 0.0  # cosine, plateau: the learning rate falls to this part of itself
@@ -53,7 +60,8 @@ class TrainingConfig:
 
     valid_every: int = 0  # updates; 0: at the end of every epoch
     valid_beam: int = 1
-    select: Literal["bleu", "loss"] = "bleu"  # which validation figure says what is best
+    valid_gold: str = ""  # file of gold links of the validation pairs: measure AER too
+    select: Literal["bleu", "loss", "aer"] = "bleu"  # which validation figure says what is best
     average: int = 1  # in the end also try the mean of so many last validations' models
 
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -72,6 +80,7 @@ class TrainingConfig:
         not_negative = (
             "seed", "epochs", "updates", "minutes", "patience", "batch_sentences", "batch_tokens",
             "weight_decay", "clip", "warmup", "valid_every", "least_rate",
+            "translation_weight", "guide_weight",
         )  # fmt: skip
         for names, least in ((least_one, 1), (not_negative, 0)):
             for name in names:
@@ -86,7 +95,19 @@ class TrainingConfig:
             raise ValueError("batch_sentences or batch_tokens must say how large a batch is")
         if not (self.epochs or self.updates or self.minutes or self.patience):
             raise ValueError("the run has no end: set epochs, updates, minutes or patience")
-        if self.schedule == "cosine" and not (self.epochs or self.updates or self.minutes):
+        if not self.translation_weight and not (self.guide and self.guide_weight):
+            raise ValueError("there is nothing to learn: set translation_weight, or give a guide")
+        if self.select == "aer" and not self.valid_gold:
+            raise ValueError("select = aer needs valid_gold, the links of the validation pairs")
+        if not self.translation_weight and self.select != "aer" and self.valid_gold:
+            raise ValueError("without translation there is no BLEU to select by: select = aer")
+        limited = bool(self.epochs or self.updates or self.minutes)
+        if not self.translation_weight and not self.valid_gold and not limited:
+            raise ValueError(
+                "without translation there is no BLEU to stop by: set epochs, updates, minutes, "
+                "or valid_gold with select = aer"
+            )
+        if self.schedule == "cosine" and not limited:
             raise ValueError("the cosine schedule needs an end: set epochs, updates or minutes")
 
 
@@ -96,7 +117,7 @@ class Settings:
 
     data: str
     model: AnyConfig
-    training: TrainingConfig
+    training: TrainingConfig | EMConfig
 
     def to_table(self) -> Table:
         tables = {"model": to_table(self.model), "training": to_table(self.training)}
@@ -135,7 +156,12 @@ def settings_from(
     if not isinstance(folder, str):
         raise UserError(f"{where}: data must name the prepared corpus")
     model = model_config(table["model"], f"{where} [model]")
-    training = build(TrainingConfig, table.get("training", {}), f"{where} [training]")
+    chosen, what = table.get("training", {}), f"{where} [training]"
+    training: TrainingConfig | EMConfig
+    if isinstance(model, TablesConfig):
+        training = build(EMConfig, chosen, what)
+    else:
+        training = build(TrainingConfig, chosen, what)
     return Settings(folder, model, training)
 
 

@@ -78,7 +78,8 @@ def load_state(
         # The step counters of fused optimisers live beside the parameters, others on the CPU.
         moments.setdefault(int(index), {})[name] = tensor
     parameters = list(model.parameters())
-    if sorted(moments) not in ([], list(range(len(parameters)))):
+    # A parameter that has never had a gradient has no moments.
+    if not moments.keys() <= set(range(len(parameters))):
         raise UserError(f"{path}: does not fit the model: it belongs to another run")
     for number, values in moments.items():
         for name, tensor in values.items():

@@ -2,58 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from nmtkit.align import HEAD, SHIFTS, AlignOptions, align, rows_of, turned
 from nmtkit.batches import Batch, BatchSize, Indices, epoch_batches, length_sorted
 from nmtkit.checkpoint import WEIGHTS, Trained, average, read_tensors, write_tensors
 from nmtkit.data import Bitext, PreparedCorpus
 from nmtkit.errors import UserError
 from nmtkit.files import atomic_writer
+from nmtkit.links import Gold
 from nmtkit.models.seq2seq import AnySeq2Seq
-from nmtkit.score import score_text
+from nmtkit.score import score_links, score_text
 from nmtkit.search import SearchOptions
+from nmtkit.train.guide import read_valid_gold, read_word_links
+from nmtkit.train.guided import decoder_loss, head_loss
 from nmtkit.train.optimise import learning_rate
+from nmtkit.train.records import METRICS, Record, Reporter, write_record
 from nmtkit.train.resegment import resegment
-from nmtkit.train.settings import Settings
+from nmtkit.train.settings import Settings, TrainingConfig
 from nmtkit.train.state import BEST, FOLDER, Position, load_state, save_state
 from nmtkit.translate import TranslateOptions, translate
 
-METRICS = "metrics.jsonl"
 KEPT = "validated"  # folder of the models to average
 RECORD_EVERY = 100  # updates
 MOST_SKIPPED = 10  # updates in a row whose gradient was not finite
-
-Record = Mapping[str, object]
-
-
-class Reporter(Protocol):
-    """Who is told how training goes; the command line shows it."""
-
-    def updated(self, position: Position, done: float, record: Record) -> None:
-        """After every update: how much of the run is done (0 to 1), and its figures."""
-
-    def recorded(self, record: Record) -> None:
-        """A line has gone into metrics.jsonl."""
-
-
-class Silent:
-    """The reporter that says nothing."""
-
-    def updated(self, position: Position, done: float, record: Record) -> None:
-        pass
-
-    def recorded(self, record: Record) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -76,15 +57,20 @@ class Trainer:
         optimizer: torch.optim.Optimizer,
         reporter: Reporter,
     ) -> None:
+        assert isinstance(settings.training, TrainingConfig)
         self.settings, self.config = settings, settings.training
         self.corpus, self.trained, self.reporter = corpus, trained, reporter
-        self.model: AnySeq2Seq = trained.model
+        self.model: AnySeq2Seq = trained.seq2seq
         self.folder: Path = trained.folder
         self.optimizer, self.position = optimizer, Position()
         self.device = next(self.model.parameters()).device
         self.size = BatchSize(
             self.config.batch_sentences, self.config.batch_tokens, self.config.pool
         )
+        self.links = read_word_links(self.config.guide, corpus) if self.config.guide else None
+        self.gold = read_valid_gold(self.config.valid_gold, corpus)
+        own = self.config.guide_rows == "own"
+        self.rows = rows_of(trained, None if own else self.config.guide_rows)
         self.began = time.monotonic()
         self.skipped_in_a_row = 0
         self.batches_of_epoch = 0
@@ -141,8 +127,12 @@ class Trainer:
             bitext.source_lengths, bitext.target_lengths, self.size, config.seed, position.epoch
         )
         self.batches_of_epoch = len(batches)
+        guide = self.links.guide(bitext) if self.links else None
         for indices in batches[position.batch :]:
-            self._count(self._update(_batch(bitext, indices)))
+            batch = _batch(bitext, indices)
+            size = batch.target_out.shape[1], batch.source.shape[1]
+            links = None if guide is None else guide.batch(indices, size[1], size[0])
+            self._count(self._update(batch, links))
             last = position.batch == len(batches)
             if last:
                 position.epoch, position.batch = position.epoch + 1, 0
@@ -164,16 +154,20 @@ class Trainer:
             resegment(bitext.target_ids, target, vocabularies[1], dropout, (*seed, 1)),
         )
 
-    def _update(self, batch: Batch) -> Update:
-        """One step of the optimiser, unless the gradient is not finite."""
+    def _update(self, batch: Batch, guide: Tensor | None = None) -> Update:
+        """One step of the optimiser, unless the gradient is not finite.
+
+        `guide` (B, T, S): what the attention should be.
+        """
         position, config = self.position, self.config
         batch = batch.to(self.device)
+        guide = None if guide is None else guide.to(self.device)
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
-        smoothed, nll = self._loss(batch, config.label_smoothing)
+        objective, nll = self._objective(batch, guide)
         tokens = int(batch.target_mask.sum())
         over = tokens if config.normalise == "tokens" else len(batch.source)
-        (smoothed / over).backward()  # type: ignore[no-untyped-call]
+        (objective / over).backward()  # type: ignore[no-untyped-call]
         limit = config.clip or math.inf
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
         position.update += 1
@@ -195,13 +189,48 @@ class Trainer:
                 )
         return Update(float(nll), tokens, norm)
 
-    def _loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
-        half = self.config.precision == "bfloat16"
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
+    def _objective(self, batch: Batch, guide: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What is minimised, and the figure to report; sums in nats.
+
+        That figure is the plain negative log-likelihood of the translation; the guide's loss when
+        only that is learnt.
+        """
+        model, config = self.model, self.config
+        shift = 0 if guide is None or self.rows == HEAD else SHIFTS[self.rows](model)
+        objective = figure = torch.zeros((), device=self.device)
+        with self._precision():
+            memory = model.encode(batch.source, batch.source_mask)
+            if config.translation_weight or self.rows != HEAD:
+                target_in, real = batch.target_in, batch.target_mask
+                if shift:  # a row that has consumed the end, as `force_decode` has
+                    target_in = torch.cat([target_in[:, :1], batch.target_out], 1)
+                    real = F.pad(real, (0, 1))
+                features, attention = model.features(target_in, memory, real)
+            if config.translation_weight:
+                targets = batch.target_out[batch.target_mask]
+                smoothed, figure = model.loss(features, targets, config.label_smoothing)
+                objective = config.translation_weight * smoothed
+            if guide is not None and self.rows == HEAD:
+                read = model.align(batch.source, batch.target_out, batch.target_mask, memory)
+        if guide is None:
+            return objective, figure
+        if self.rows == HEAD:
+            loss = head_loss(*read, guide, batch.source_mask, batch.target_mask)
+        else:
+            loss = decoder_loss(attention.float(), guide, shift)
+        objective = objective + config.guide_weight * loss
+        return objective, figure if config.translation_weight else loss.detach()
+
+    def _loss(self, batch: Batch) -> Tensor:
+        """The negative log-likelihood of the targets, nats."""
+        with self._precision():
             memory = self.model.encode(batch.source, batch.source_mask)
             features, _ = self.model.features(batch.target_in, memory, batch.target_mask)
-            targets = batch.target_out[batch.target_mask]
-            return self.model.loss(features, targets, smoothing)
+            return self.model.loss(features, batch.target_out[batch.target_mask])[1]
+
+    def _precision(self) -> torch.autocast:
+        half = self.config.precision == "bfloat16"
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
 
     def _count(self, update: Update) -> None:
         position = self.position
@@ -218,7 +247,7 @@ class Trainer:
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "minutes": seconds / 60,
         }
-        self.reporter.updated(position, self.done(), record)
+        self.reporter.updated(self.done(), record)
         if position.update % RECORD_EVERY == 0:
             self._record({**record, "skipped_updates": position.skipped})
             position.loss, position.tokens = 0.0, 0
@@ -270,20 +299,42 @@ class Trainer:
         if valid is None:
             return {}
         self.model.eval()
+        figures: dict[str, float] = {}
+        if self.config.translation_weight:
+            figures["valid_loss"] = self._valid_loss(valid)
+            figures["valid_bleu"] = self._valid_bleu()
+        if self.gold:
+            figures["valid_aer"] = self._valid_aer(self.gold)
+        return figures
+
+    def _valid_loss(self, valid: Bitext) -> float:
         loss, tokens = 0.0, 0
         lengths = list(zip(valid.source_lengths, valid.target_lengths, strict=True))
         present = [i for i, pair in enumerate(lengths) if min(pair)]
         with torch.no_grad():
             for rows in length_sorted([max(lengths[i]) for i in present], self.size):
                 batch = _batch(valid, [present[row] for row in rows]).to(self.device)
-                loss += float(self._loss(batch, 0.0)[1])
+                loss += float(self._loss(batch))
                 tokens += int(batch.target_mask.sum())
+        return loss / max(1, tokens)
+
+    def _valid_bleu(self) -> float:
         sources, references = self.corpus.valid_lines()
         search = SearchOptions(beam=self.config.valid_beam)
         options = TranslateOptions(search=search)
         hypotheses = [n_best[0].text for n_best in translate([self.trained], sources, options)]
-        bleu = score_text({"dev": hypotheses}, references, ["bleu"])["dev"][0]
-        return {"valid_loss": loss / max(1, tokens), "valid_bleu": bleu.value}
+        return score_text({"dev": hypotheses}, references, ["bleu"])["dev"][0].value
+
+    def _valid_aer(self, gold: list[Gold]) -> float:
+        """As `nmtkit align` reads links from the rows that are guided: of both directions, where
+        the model's head reads both.
+        """
+        other = turned(self.trained)
+        options = AlignOptions(rows=self.rows, symmetrize="posterior-mean")
+        reverse = [] if other is None else [other]
+        pairs = zip(*self.corpus.valid_lines(), strict=True)
+        links = [one.links for one in align([self.trained], pairs, options, reverse=reverse)]
+        return 100 * score_links(links, gold).aer
 
     def _better(self, figures: Mapping[str, float]) -> bool:
         best, name = self.position.best, _figure(self.config.select)
@@ -330,16 +381,7 @@ class Trainer:
         return record
 
     def _record(self, record: Record) -> None:
-        # JSON has no NaN: a figure that is not finite is null.
-        record = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in record.items()
-        }
-        line = json.dumps(record, allow_nan=False, default=str) + "\n"
-        with (self.folder / METRICS).open("a", encoding="utf-8", newline="\n") as file:
-            file.write(line)
-            self.position.log_bytes = file.tell()
-        self.reporter.recorded(record)
+        self.position.log_bytes = write_record(self.folder, record, self.reporter)
 
 
 def _figure(select: str) -> str:

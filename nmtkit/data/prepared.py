@@ -1,14 +1,4 @@
-"""The prepared corpus on disk: what `preprocess` writes and `train` reads, memory-mapped.
-
-A folder holds ``manifest.json``, ``report.json``, the text side (see ``text.py``), and for each
-part (``train``, ``valid``) and language two little-endian arrays without a header:
-
-- ``PART.LANGUAGE.ids``      int32, the ids of all sentences end to end, without EOS
-- ``PART.LANGUAGE.offsets``  int64, one more than there are pairs: sentence i is ids[o[i]:o[i+1]]
-
-and ``valid.LANGUAGE.txt``, the validation lines themselves. A folder may come from anywhere, so
-nothing in it is believed: `PreparedCorpus.open` checks every field, size, offset and id.
-"""
+"""The manifest of a prepared corpus, and opening one: nothing in the folder is believed."""
 
 from __future__ import annotations
 
@@ -16,161 +6,37 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nmtkit.corpus import read_lines
+from nmtkit.data.bitext import (
+    ID,
+    OFFSET,
+    Bitext,
+    IdArray,
+    Ids,
+    OffsetArray,
+    PairCounts,
+    check_languages,
+    ids_path,
+    lines_path,
+    numbers_path,
+    offsets_path,
+)
 from nmtkit.errors import UserError
 from nmtkit.files import read_json, sha256, write_json
 from nmtkit.text import Side, Text
 from nmtkit.vocabulary import SPECIALS, UNK
 
 FORMAT = "nmtkit prepared corpus"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 CHUNK = 1 << 20  # array elements checked at a time
-
-IdArray = npt.NDArray[np.int32]
-OffsetArray = npt.NDArray[np.int64]
-_ID = np.dtype("<i4")
-_OFFSET = np.dtype("<i8")
-_LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _REMEDY = "run nmtkit preprocess again"
-
-
-@dataclass(frozen=True)
-class Ids:
-    """One side of one part: ids (all sentences end to end) and offsets (pairs + 1)."""
-
-    ids: IdArray
-    offsets: OffsetArray
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, index: int) -> IdArray:
-        """The ids of sentence ``index`` as a view, without EOS. Raises IndexError."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"sentence {index} of {len(self)}")
-        return self.ids[int(self.offsets[index]) : int(self.offsets[index + 1])]
-
-
-class Bitext:
-    """Sentence pairs as ids, read from disk as they are asked for.
-
-    ``source_lengths`` and ``target_lengths`` (pairs,) count the ids, without EOS.
-    """
-
-    def __init__(self, source: Ids, target: Ids) -> None:
-        if len(source) != len(target):
-            raise ValueError(f"{len(source)} source and {len(target)} target sentences")
-        self.source_ids = source
-        self.target_ids = target
-        self.source_lengths: IdArray = np.diff(source.offsets).astype(np.int32)
-        self.target_lengths: IdArray = np.diff(target.offsets).astype(np.int32)
-
-    def __len__(self) -> int:
-        return len(self.source_ids)
-
-    def source(self, index: int) -> IdArray:
-        """The source ids of pair ``index``, a view without EOS. Raises IndexError."""
-        return self.source_ids[index]
-
-    def target(self, index: int) -> IdArray:
-        """The target ids of pair ``index``, a view without EOS. Raises IndexError."""
-        return self.target_ids[index]
-
-
-@dataclass(frozen=True)
-class PairCounts:
-    """How much a part holds; with the widths of the arrays this fixes every file size."""
-
-    pairs: int
-    source_ids: int
-    target_ids: int
-
-
-class BitextWriter:
-    """Writes a bitext pair by pair; ``close`` it, or use it in a ``with`` block."""
-
-    def __init__(self, folder: Path, name: str, source_lang: str, target_lang: str) -> None:
-        check_languages(source_lang, target_lang)
-        self._sides = [_SideWriter(folder, name, lang) for lang in (source_lang, target_lang)]
-
-    def add(self, source_ids: Sequence[int] | IdArray, target_ids: Sequence[int] | IdArray) -> None:
-        """Append one pair, ids without EOS."""
-        self._sides[0].add(source_ids)
-        self._sides[1].add(target_ids)
-
-    def close(self) -> PairCounts:
-        """Write out what is left, and say how much there is."""
-        for side in self._sides:
-            side.close()
-        source, target = self._sides
-        return PairCounts(source.sentences, source.total, target.total)
-
-    def __enter__(self) -> BitextWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _SideWriter:
-    """The two files of one language."""
-
-    def __init__(self, folder: Path, name: str, language: str) -> None:
-        self._ids: IO[bytes] = ids_path(folder, name, language).open("wb")
-        self._offsets: IO[bytes] = offsets_path(folder, name, language).open("wb")
-        self._offsets.write(bytes(_OFFSET.itemsize))
-        self.sentences = 0
-        self.total = 0
-
-    def add(self, ids: Sequence[int] | IdArray) -> None:
-        array = np.asarray(ids, dtype=_ID)
-        self._ids.write(array.tobytes())
-        self.sentences += 1
-        self.total += len(array)
-        self._offsets.write(self.total.to_bytes(_OFFSET.itemsize, "little"))
-
-    def close(self) -> None:
-        self._ids.close()
-        self._offsets.close()
-
-
-def ids_path(folder: Path, name: str, language: str) -> Path:
-    """Where the ids of one part and language lie."""
-    return folder / f"{name}.{language}.ids"
-
-
-def offsets_path(folder: Path, name: str, language: str) -> Path:
-    """Where the offsets of one part and language lie."""
-    return folder / f"{name}.{language}.offsets"
-
-
-def lines_path(folder: Path, language: str) -> Path:
-    """Where the raw validation lines of one language lie."""
-    return folder / f"valid.{language}.txt"
-
-
-def check_languages(source_lang: str, target_lang: str) -> None:
-    """Raise UserError unless both can be part of a file name, and of two different ones.
-
-    Names that differ in case only are one file on some systems.
-    """
-    for language in (source_lang, target_lang):
-        if not _LANGUAGE.fullmatch(language):
-            raise UserError(
-                f"language {language!r}: use a code such as 'en' or 'de-AT', at most 32 letters "
-                f"(a-z), digits, '-' and '_'"
-            )
-    if source_lang.casefold() == target_lang.casefold():
-        raise UserError(
-            f"source and target language are both {source_lang!r}: their files need two names"
-        )
 
 
 def write_manifest(
@@ -178,21 +44,23 @@ def write_manifest(
     texts: tuple[Text, Text],
     train: PairCounts,
     valid: PairCounts | None,
+    read: int,
     details: Mapping[str, object],
 ) -> None:
     """Seal a prepared corpus: everything else in ``folder`` must be in its final form.
 
-    ``details`` (JSON values) tells where the corpus comes from; `PreparedCorpus` only keeps it.
+    ``read``: the pairs of the training text, dropped ones too. ``details`` (JSON values) tells
+    where the corpus comes from; `PreparedCorpus` only keeps it.
     """
     source, target = texts
-    arrays = (".ids", ".offsets")
+    arrays = (".ids", ".offsets", ".lines")
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != MANIFEST)
     manifest: dict[str, object] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "source_language": source.config.language,
         "target_language": target.config.language,
-        "train": vars(train),
+        "train": {**vars(train), "read": read},
         "valid": None if valid is None else vars(valid),
         **details,
         "sha256": {path.name: sha256(path) for path in files if path.suffix not in arrays},
@@ -210,6 +78,10 @@ class PreparedCorpus:
     target_text: Text
     train: Bitext
     valid: Bitext | None
+    train_lines: OffsetArray
+    """(pairs,): which pair of the training text each pair of ``train`` was, rising from 0."""
+    pairs_read: int
+    """The pairs of the training text, dropped ones too."""
 
     @classmethod
     def open(cls, folder: Path) -> PreparedCorpus:
@@ -234,7 +106,10 @@ class PreparedCorpus:
         )
         if train is None or not len(train):
             raise fields.fault("'train' must hold at least one pair")
-        return cls(folder, fields.table, texts[0], texts[1], train, valid)
+        read = fields.natural(fields.object("train"), "read")
+        lines: OffsetArray = _map(numbers_path(folder), OFFSET, len(train))
+        _check_numbers(numbers_path(folder), lines, read)
+        return cls(folder, fields.table, texts[0], texts[1], train, valid, lines, read)
 
     def valid_lines(self) -> tuple[list[str], list[str]]:
         """The raw validation lines (source, target); pair i is line i. Empty without --valid."""
@@ -344,10 +219,10 @@ def _open_part(
     sides = []
     for language, total, text in zip(languages, (counts.source_ids, counts.target_ids), texts):
         path = ids_path(folder, part, language)
-        ids: IdArray = _map(path, _ID, total)
+        ids: IdArray = _map(path, ID, total)
         _check_ids(path, ids, len(text.vocabulary or ()))
         path = offsets_path(folder, part, language)
-        offsets: OffsetArray = _map(path, _OFFSET, counts.pairs + 1)
+        offsets: OffsetArray = _map(path, OFFSET, counts.pairs + 1)
         _check_offsets(path, offsets, total, shortest=0 if part == "valid" else 1)
         sides.append(Ids(ids, offsets))
     return Bitext(*sides)
@@ -367,20 +242,39 @@ def _map(path: Path, kind: np.dtype[Any], length: int) -> npt.NDArray[Any]:
 
 
 def _check_offsets(path: Path, offsets: OffsetArray, total: int, shortest: int) -> None:
-    """From 0 to ``total``, and never less than ``shortest`` apart."""
+    """From 0 to ``total``, and never less than ``shortest`` (0 or 1) apart."""
     if offsets[0] != 0 or offsets[-1] != total:
         raise UserError(
             f"{path}: offsets run from {offsets[0]} to {offsets[-1]}, not from 0 to {total}: "
             f"{_REMEDY}"
         )
-    for start in range(0, len(offsets) - 1, CHUNK):
-        chunk = offsets[start : start + CHUNK + 1]
+    place = _first_fall(offsets, shortest)
+    if place is not None:
+        kind = "empty or overlap others" if shortest else "overlap others"
+        raise UserError(f"{path}: sentence {place} is {kind} (offsets fall): {_REMEDY}")
+
+
+def _check_numbers(path: Path, numbers: OffsetArray, read: int) -> None:
+    """From 0 or more to less than ``read``, and rising."""
+    if numbers[0] < 0 or numbers[-1] >= read:
+        raise UserError(
+            f"{path}: runs from {numbers[0]} to {numbers[-1]}, where {read} pairs were read: "
+            f"{_REMEDY}"
+        )
+    place = _first_fall(numbers, 1)
+    if place is not None:
+        raise UserError(f"{path}: pairs {place} and {place + 1} are not in order: {_REMEDY}")
+
+
+def _first_fall(numbers: OffsetArray, step: int) -> int | None:
+    """The first place that the next is not at least ``step`` (0 or 1) above."""
+    for start in range(0, len(numbers) - 1, CHUNK):
+        chunk = numbers[start : start + CHUNK + 1]
         # Compared, not subtracted: the difference of two damaged numbers can overflow.
-        wrong = chunk[1:] < chunk[:-1] if not shortest else chunk[1:] <= chunk[:-1]
+        wrong = chunk[1:] <= chunk[:-1] if step else chunk[1:] < chunk[:-1]
         if wrong.any():
-            place = start + int(wrong.argmax())
-            kind = "empty or overlap others" if shortest else "overlap others"
-            raise UserError(f"{path}: sentence {place} is {kind} (offsets fall): {_REMEDY}")
+            return start + int(wrong.argmax())
+    return None
 
 
 def _check_ids(path: Path, ids: IdArray, vocabulary: int) -> None:

@@ -1,7 +1,7 @@
-"""Scores: translations against references (sacrebleu), links against gold links (AER).
+"""Translations against references, by sacrebleu.
 
-Text metrics are sacrebleu's own (Post, 2018), so the numbers and signatures are those of its
-command. The alignment error rate is that of Och and Ney (2003), over the whole corpus.
+The metrics are sacrebleu's own (Post, 2018), so the numbers and signatures are those of its
+command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from nmtkit.errors import UserError, unknown
-from nmtkit.links import Gold, Links, in_step, mismatch
+from nmtkit.links import mismatch
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,6 @@ class Score:
 
     def __str__(self) -> str:
         return f"{self.name} = {self.value:.2f}  [{self.signature}]"
-
-
-# ----------------------------------------------------------------------------------------- text
 
 
 @dataclass(frozen=True)
@@ -166,82 +163,3 @@ DETAILS = {
 def _details(result: SacrebleuScore) -> dict[str, Any]:
     found = vars(result)
     return {name: found[attribute] for attribute, name in DETAILS.items() if attribute in found}
-
-
-# ---------------------------------------------------------------------------------------- links
-
-
-@dataclass(frozen=True)
-class AlignmentScore:
-    """Links A against sure links S and possible links P (S ⊆ P), all fractions between 0 and 1.
-
-    precision = |A∩P| / |A|, recall = |A∩S| / |S|, f1 their harmonic mean, and
-    aer = 1 - (|A∩S| + |A∩P|) / (|A| + |S|)    (Och and Ney, 2003, section 6)
-
-    The counts are sums over all sentence pairs. Where a denominator is 0: precision is 0 for no
-    links at all, unless there was no sure link to find either (then 1); recall is 1 without sure
-    links (none was missed); aer is 0 without both; f1 is 0 when precision and recall are.
-    So aer = 1 - f1 holds whenever S = P.
-    """
-
-    sentences: int
-    links: int
-    sure: int
-    possible: int
-    links_in_sure: int
-    links_in_possible: int
-
-    @property
-    def precision(self) -> float:
-        if not self.links:
-            return 0.0 if self.sure else 1.0
-        return self.links_in_possible / self.links
-
-    @property
-    def recall(self) -> float:
-        return self.links_in_sure / self.sure if self.sure else 1.0
-
-    @property
-    def f1(self) -> float:
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
-
-    @property
-    def aer(self) -> float:
-        total = self.links + self.sure
-        return 1 - (self.links_in_sure + self.links_in_possible) / total if total else 0.0
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return asdict(self)
-
-    def to_json(self) -> dict[str, float | int]:
-        """The four rates, then the counts behind them."""
-        rates = {name: getattr(self, name) for name in ("aer", "precision", "recall", "f1")}
-        return {**rates, **self.counts}
-
-
-def score_links(
-    hypothesis: Iterable[Links],
-    gold: Iterable[Gold],
-    names: tuple[str, str] = ("the hypothesis", "the gold file"),
-) -> AlignmentScore:
-    """Compare the links of every sentence pair with the gold ones and add up over the corpus.
-
-    Raises UserError when the two (``names`` for the message) have different numbers of lines, or
-    none at all.
-    """
-    totals = [0] * 6
-    for links, reference in in_step(hypothesis, gold, names):
-        sentence = (
-            1,
-            len(links),
-            len(reference.sure),
-            len(reference.possible),
-            len(links & reference.sure),
-            len(links & reference.possible),
-        )
-        totals = [total + count for total, count in zip(totals, sentence)]
-    if not totals[0]:
-        raise UserError(f"{names[1]} is empty: there is nothing to score")
-    return AlignmentScore(*totals)

@@ -1,0 +1,59 @@
+"""Word links from attention: forced decoding of given pairs, subwords to words, extraction.
+
+An attention weight is a reading of the model, not a proof of what caused a word.
+"""
+
+from nmtkit.align.choose import Choice, Space, choose
+from nmtkit.align.extraction import (
+    BOTH,
+    METHODS,
+    SYMMETRIZE,
+    Matrix,
+    argmax_links,
+    directions,
+    extract,
+    threshold_links,
+)
+from nmtkit.align.options import AlignOptions
+from nmtkit.align.pairs import Aligned, align
+from nmtkit.align.reading import (
+    HEAD,
+    ROWS,
+    SHIFTS,
+    Line,
+    available_rows,
+    check_attention,
+    read_attention,
+    rows_of,
+    token_places,
+    turned,
+    word_attention,
+)
+
+__all__ = [
+    "BOTH",
+    "HEAD",
+    "METHODS",
+    "ROWS",
+    "SHIFTS",
+    "SYMMETRIZE",
+    "AlignOptions",
+    "Aligned",
+    "Choice",
+    "Line",
+    "Matrix",
+    "Space",
+    "align",
+    "argmax_links",
+    "available_rows",
+    "check_attention",
+    "choose",
+    "directions",
+    "extract",
+    "read_attention",
+    "rows_of",
+    "threshold_links",
+    "token_places",
+    "turned",
+    "word_attention",
+]
