@@ -70,7 +70,7 @@ def both(request: pytest.FixtureRequest, corpus: Corpus) -> tuple[Path, Path]:
 def test_align(corpus, both):
     forward, reverse = both
     # The marks at the ends are as likely linked to words in Model 1, which knows no order.
-    most = 0.15 if "ibm1" in forward.name else 0.05
+    most = 0.1 if "ibm1" in forward.name else 0.01
     assert corpus.aer(forward) < most
     for how in ("grow-diag-final-and", "posterior-mean"):
         assert corpus.aer(forward, "--reverse", reverse, "--symmetrize", how) < most
@@ -133,7 +133,7 @@ def test_the_lexicon_is_a_dictionary_of_translate(both, model):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_subwords(arch, micro, corpus, tmp_path):
     worked("train", micro, "--arch", arch, "--out", tmp_path / "m")
-    assert corpus.aer(tmp_path / "m") < 0.7
+    assert corpus.aer(tmp_path / "m") < 0.5  # by chance: 0.8
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

@@ -4,7 +4,7 @@ A decoder asks for y_i's partner before it knows y_i; to align, the whole target
 Here a bidirectional recurrence reads it, and each of its states g_i, with the word itself, queries
 the annotations h_j, with theirs, as the decoder's state does (Bahdanau et al., 2015, A.1.2):
 
-    e_ij = v_aᵀ tanh(W_a [g_i ; E y_i] + U_a [h_j ; E x_j] + b_a)
+    e_ij = v_aᵀ tanh(W_a [g_i ; E y_i] + U_a [h_j ; E x_j] + b_a) / τ
 
 One energy serves both directions: softmax over j says which source word target word i comes from,
 softmax over i the reverse. The end of either sentence stands for "no partner".
@@ -81,11 +81,11 @@ def energies(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
 class AlignmentHead(nn.Module):
     """See the module's docstring."""
 
-    def __init__(self, config: RNNConfig, units: int) -> None:
+    def __init__(self, config: RNNConfig, units: int, temperature: float = 1.0) -> None:
         super().__init__()
         size = 2 * config.encoder_hidden + config.embedding
         self.reader = Encoder(config)
-        self.attention = AdditiveAttention(size, size, units)
+        self.attention = AdditiveAttention(size, size, units, temperature)
 
     def forward(
         self,
@@ -106,7 +106,7 @@ class AlignmentHead(nn.Module):
         read = self.reader(target, target_mask, dropout, plain)
         queries = F.linear(torch.cat([read, target], 2), self.attention.W_a)
         keys = self.attention.keys(torch.cat([annotations, source], 2))
-        found = (energies_plain if plain else energies)(queries, keys, self.attention.v_a)
+        found = (energies_plain if plain else energies)(queries, keys, self.attention.scale())
         forward = found + mask_bias(source_mask, found.dtype).unsqueeze(1)
         backward = found + mask_bias(target_mask, found.dtype).unsqueeze(2)
         return torch.log_softmax(forward, 2), torch.log_softmax(backward, 1)

@@ -53,6 +53,8 @@ class Inputs(NamedTuple):
     first_U: Tensor | None = None  # (3D, D)
     first_b_candidate: Tensor | None = None  # (D,)
     b: Tensor | None = None  # (3D,): then the bias of the unit that consumes the context
+    #: What attention that a source word has had so far does to its energy, if anything.
+    V_c: Tensor | None = None  # (A,)
 
 
 def attending_plain(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
@@ -62,7 +64,7 @@ def attending_plain(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     def drop(state: Tensor) -> Tensor:
         return state if i.dropout is None else state * i.dropout
 
-    state = i.initial
+    state, coverage = i.initial, torch.zeros_like(i.bias)
     states, contexts, weights = [], [], []
     for x_t in i.x:
         x = x_t
@@ -70,8 +72,12 @@ def attending_plain(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
             first = GRUWeights(i.first_U, i.first_b_candidate)
             state, x = gru_step(x_t, state, drop(state), first), i.b
         query = F.linear(drop(state), i.W_a).unsqueeze(1)
-        scores = torch.tanh(i.keys + query).matmul(i.v_a) + i.bias
+        hidden = i.keys + query
+        if i.V_c is not None:
+            hidden = hidden + coverage.unsqueeze(2) * i.V_c
+        scores = torch.tanh(hidden).matmul(i.v_a) + i.bias
         alpha = torch.softmax(scores, dim=1)
+        coverage = coverage + alpha
         context = torch.bmm(alpha.unsqueeze(1), i.annotations).squeeze(1)
         x = x + F.linear(context, i.W_c)
         state = gru_step(x, state, drop(state), GRUWeights(i.U, i.b_candidate))
@@ -103,6 +109,7 @@ class _Attending(torch.autograd.Function):
         contexts = i.x.new_empty((positions, batch, i.annotations.shape[2]))
         weights = i.x.new_empty((positions, batch, length))
         queries = i.x.new_empty((positions, batch, units))
+        coverage = i.x.new_zeros((0 if i.V_c is None else positions + 1, batch, length))
         # Where the attention looks from: s_{t-1}, or what the first unit made of it.
         looking = states if i.first_U is None else i.x.new_empty((positions, batch, size))
         dropped = looking if i.dropout is None else torch.empty_like(looking[:positions])
@@ -127,8 +134,12 @@ class _Attending(torch.autograd.Function):
             torch.mm(dropped[t], W_a_T, out=queries[t])
             u = hidden[t if keep else 0]
             torch.add(i.keys, queries[t].unsqueeze(1), out=u)
+            if i.V_c is not None:
+                u.addcmul_(coverage[t].unsqueeze(2), i.V_c)
             scores = torch.mv(u.tanh_().view(-1, units), i.v_a).view(batch, length)
             torch.softmax(scores.add_(i.bias), 1, out=weights[t])
+            if i.V_c is not None:
+                torch.add(coverage[t], weights[t], out=coverage[t + 1])
             torch.bmm(weights[t].unsqueeze(1), i.annotations, out=contexts[t].unsqueeze(1))
             base = i.x[t] if i.b is None else i.b
             torch.addmm(base, contexts[t], W_c_T, out=gates_x)
@@ -136,7 +147,7 @@ class _Attending(torch.autograd.Function):
 
         ctx.set_materialize_grads(False)
         ctx.kept = keep
-        own = (states, looking, dropped, contexts, weights, queries, hidden, *saved)
+        own = (states, looking, dropped, contexts, weights, queries, hidden, coverage, *saved)
         more = () if i.first_U is None else (first_dropped, *first_saved)
         ctx.save_for_backward(*i, *own, *more)
         return states[1:], contexts, weights
@@ -149,9 +160,9 @@ class _Attending(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         arguments = len(Inputs._fields)
         i = Inputs(*ctx.saved_tensors[:arguments])
-        states, looking, dropped, contexts, weights, queries, hidden, *rest = ctx.saved_tensors[
-            arguments:
-        ]
+        states, looking, dropped, contexts, weights, queries, hidden, coverage, *rest = (
+            ctx.saved_tensors[arguments:]
+        )
         positions, units = len(weights), i.v_a.shape[0]
         unit = BackwardUnit(
             i.U,
@@ -169,6 +180,8 @@ class _Attending(torch.autograd.Function):
         d_query = torch.empty_like(queries)
         d_keys, d_v = torch.zeros_like(i.keys), torch.zeros_like(i.v_a)
         d_hidden, u = torch.empty_like(hidden[0]), hidden[0]
+        d_coverage = torch.zeros_like(weights[0])  # of what the following position finds
+        d_V_c = torch.zeros_like(i.v_a)
         d = torch.zeros_like(states[0])
         for t in reversed(range(positions)):
             if d_states is not None:
@@ -179,17 +192,25 @@ class _Attending(torch.autograd.Function):
             d_alpha = torch.bmm(i.annotations, d_context[t].unsqueeze(2)).squeeze(2)
             if d_weights is not None:
                 d_alpha += d_weights[t]
+            if i.V_c is not None:
+                d_alpha += d_coverage
             d_scores = alpha * (d_alpha - (alpha * d_alpha).sum(1, keepdim=True))
             if ctx.kept:
                 u = hidden[t]
             else:
-                torch.add(i.keys, queries[t].unsqueeze(1), out=u).tanh_()
+                torch.add(i.keys, queries[t].unsqueeze(1), out=u)
+                if i.V_c is not None:
+                    u.addcmul_(coverage[t].unsqueeze(2), i.V_c)
+                u.tanh_()
             d_v += torch.mv(u.view(-1, units).t(), d_scores.view(-1))
             # tanh' (1 - u²) d_scores; v_a, the same everywhere, is multiplied in at the end.
             torch.ops.aten.tanh_backward.grad_input(
                 d_scores.unsqueeze(2).expand_as(u), u, grad_input=d_hidden
             )
             d_keys += d_hidden
+            if i.V_c is not None:
+                d_coverage += d_hidden.matmul(i.v_a * i.V_c)
+                d_V_c += torch.mv(d_hidden.view(-1, units).t(), coverage[t].view(-1))
             torch.sum(d_hidden, 1, out=d_query[t])
             d_query[t].mul_(i.v_a)
             add_product(d_dropped, d_query[t], i.W_a)
@@ -214,4 +235,6 @@ class _Attending(torch.autograd.Function):
         if i.first_U is not None:
             gradients["first_U"], gradients["first_b_candidate"] = first.weights()
             gradients["b"] = unit.d_x.sum((0, 1))
+        if i.V_c is not None:
+            gradients["V_c"] = d_V_c * i.v_a
         return tuple(gradients.get(name) for name in Inputs._fields)

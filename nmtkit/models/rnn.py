@@ -144,7 +144,7 @@ class RNNModel(Seq2Seq[MemoryT, StateT]):
             if leaf == "U":
                 for block in parameter.chunk(3):
                     nn.init.orthogonal_(block)
-            elif leaf.startswith("b"):
+            elif leaf.startswith("b") or leaf == "V_c":
                 nn.init.zeros_(parameter)
             elif leaf == "v_a":
                 bound = 0.0 if paper else (6 / (len(parameter) + 1)) ** 0.5

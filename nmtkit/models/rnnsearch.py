@@ -49,7 +49,16 @@ class RNNsearchConfig(RNNConfig):
     architecture: Literal["rnnsearch"] = "rnnsearch"
     attention: int = 1000  # A, the paper's n'
     order: Literal["main-text", "appendix", "groundhog", "conditional"] = "main-text"
+    temperature: float = 1.0  # τ: energies are divided by it; below 1, attention is sharper
+    coverage: bool = (
+        False  # attention sees how much of each source word it has had (Tu et al., 2016)
+    )
     alignment_head: bool = False  # also an attention that has read the whole target, to align by
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature must be above 0, got {self.temperature}")
 
 
 def _with_attention(preset: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -78,6 +87,7 @@ class RNNState(Rows):
 
     hidden: Tensor  # (R, D)
     context: Tensor  # (R, 2H): of the step before; only order = groundhog looks at it
+    coverage: Tensor  # (R, S): the attention so far; only model.coverage looks at it
 
 
 class RNNsearch(RNNModel[RNNMemory, RNNState]):
@@ -93,7 +103,9 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         self.target_embedding = nn.Embedding(target_size, config.embedding)
         self.encoder = Encoder(config)
         self.initial = nn.Linear(config.encoder_hidden, config.hidden)
-        self.attention = AdditiveAttention(config.hidden, context, config.attention)
+        self.attention = AdditiveAttention(
+            config.hidden, context, config.attention, config.temperature, config.coverage
+        )
         self.context_gru: GRU | None = None
         if config.order == "conditional":
             self.decoder_gru = GRU(config.embedding, config.hidden, config.reset)
@@ -103,7 +115,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         self.readout = Readout(config, context)
         self.output = nn.Linear(config.maxout, target_size)
         if config.alignment_head:
-            self.head = AlignmentHead(config, config.attention)
+            self.head = AlignmentHead(config, config.attention, config.temperature)
 
     def encode(self, source: Tensor, mask: Tensor) -> RNNMemory:
         embedded = self._embed(self.source_embedding, source, self.config.dropout_source_word)
@@ -116,7 +128,9 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
 
     def start(self, memory: RNNMemory, beam: int = 1) -> RNNState:
         hidden = memory.initial.repeat_interleave(beam, 0)
-        return RNNState(hidden, hidden.new_zeros((hidden.shape[0], memory.annotations.shape[2])))
+        rows, length = hidden.shape[0], memory.mask.shape[1]
+        context = hidden.new_zeros((rows, memory.annotations.shape[2]))
+        return RNNState(hidden, context, hidden.new_zeros((rows, length)))
 
     def step(
         self, tokens: Tensor, state: RNNState, memory: RNNMemory
@@ -128,7 +142,9 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
             hidden = torch.where((tokens == BOS).unsqueeze(1), hidden, consumed)
         elif self.context_gru is not None:
             hidden = self.decoder_gru(word, hidden)
-        context, weights = self.attention(hidden, memory.keys, memory.annotations, memory.mask)
+        context, weights = self.attention(
+            hidden, memory.keys, memory.annotations, memory.mask, state.coverage
+        )
         seen = hidden
         if self.context_gru is not None:
             seen = hidden = self.context_gru(context, hidden)
@@ -136,7 +152,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
             hidden = self.decoder_gru(torch.cat([word, context], 1), hidden)
             seen = hidden if self.config.order == "main-text" else seen
         logits = self.output(self.readout(seen, word, context))
-        return logits, weights, RNNState(hidden, context)
+        return logits, weights, RNNState(hidden, context, state.coverage + weights)
 
     def features(
         self, target_in: Tensor, memory: RNNMemory, real: Tensor | None = None
@@ -158,7 +174,8 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
             "bias": mask_bias(memory.mask, memory.keys.dtype),
             "dropout": self._recurrent_mask((len(target_in), config.hidden), words),
             "W_a": self.attention.W_a,
-            "v_a": self.attention.v_a,
+            "v_a": self.attention.scale(),
+            "V_c": self.attention.V_c,
         }
         second = self.context_gru
         if second is None:
