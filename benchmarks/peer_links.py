@@ -24,6 +24,7 @@ Found = dict[str, list[Links]]
 
 
 def eflomal(source: Lines, target: Lines, folder: Path) -> Found:
+    """The HMM with fertilities, sampled (Östling and Tiedemann, 2016): model 3 of the package."""
     from eflomal import Aligner
 
     names = {way: folder / way for way in ("forward", "backward")}
@@ -101,6 +102,7 @@ def _parsed(line: str) -> Links:
 
 
 def main() -> None:
+    """Align, write the links, print what it took."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tool", choices=TOOLS)
     parser.add_argument("source", type=Path)

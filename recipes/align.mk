@@ -3,8 +3,8 @@
 #   TEXT            prefix of all the text to learn from, that of TEST last: TEXT.$(S), TEXT.$(T)
 #   TEST, GOLD      prefix of the text to score, and its links
 #   DEV, DEV_GOLD   likewise, to choose epochs by
-#   GUIDE_LINKS     options of align that make the guide's links out of the two HMMs
-#   LINKS           options of align for the links that are scored
+#   GUIDE_OPTIONS   options of align that make the guide's links out of both directions
+#   LINK_OPTIONS    options of align for the links that are scored
 #   MERGES, EPOCHS  BPE merges a side; epochs of the guided model
 #   PLAIN_MINUTES   how long to train the models that only translate
 # and the usual NMTKIT, OUT. The text is tokenised.
@@ -44,25 +44,25 @@ $(foreach d,$(DIRECTIONS),$(eval $(MODELS)/ibm1-$d/model.safetensors \
 $(OUTPUT)/ibm1.pharaoh $(OUTPUT)/hmm.pharaoh: \
 $(OUTPUT)/%.pharaoh: $(MODELS)/%-$S-$T/model.safetensors $(MODELS)/%-$T-$S/model.safetensors
 	@mkdir -p "$(OUTPUT)"
-	$(ALIGN_TEST) "$(MODELS)/$*-$S-$T" --reverse "$(MODELS)/$*-$T-$S" $(LINKS) --out "$@"
+	$(ALIGN_TEST) "$(MODELS)/$*-$S-$T" --reverse "$(MODELS)/$*-$T-$S" $(LINK_OPTIONS) --out "$@"
 
 # 2. Attention that is guided by the HMMs' links.
 $(OUTPUT)/guide.pharaoh: $(DIRECTIONS:%=$(MODELS)/hmm-%/model.safetensors)
 	@mkdir -p "$(OUTPUT)"
 	"$(NMTKIT)" align "$(MODELS)/hmm-$S-$T" --reverse "$(MODELS)/hmm-$T-$S" \
-		--source "$(TEXT).$S" --target "$(TEXT).$T" $(GUIDE_LINKS) --out "$@"
+		--source "$(TEXT).$S" --target "$(TEXT).$T" $(GUIDE_OPTIONS) --out "$@"
 
 $(PREPARED)/subwords-%/manifest.json: $(TEXT).$S $(TEXT).$T
 	$(PREPROCESS) --valid "$(DEV)" --merges $(MERGES) --separate --out "$(@D)"
 
-GUIDED = "$(NMTKIT)" train "$(PREPARED)/subwords-$S-$T" --config recipe.toml --epochs $(EPOCHS) \
+GUIDED = "$(NMTKIT)" train "$(PREPARED)/subwords-$S-$T" --config aligner.toml --epochs $(EPOCHS) \
 	--set "training.valid_gold=$(DEV_GOLD)" --out "$(@D)" --overwrite
 
 $(MODELS)/guided/model.safetensors: $(OUTPUT)/guide.pharaoh $(PREPARED)/subwords-$S-$T/manifest.json
 	$(GUIDED) --guide "$<"
 $(OUTPUT)/guided.pharaoh $(OUTPUT)/again.pharaoh: \
 $(OUTPUT)/%.pharaoh: $(MODELS)/%/model.safetensors
-	$(ALIGN_TEST) "$(MODELS)/$*" $(LINKS) --out "$@"
+	$(ALIGN_TEST) "$(MODELS)/$*" $(LINK_OPTIONS) --out "$@"
 $(OUTPUT)/guided-argmax.pharaoh: $(MODELS)/guided/model.safetensors
 	$(ALIGN_TEST) "$(MODELS)/guided" --out "$@"
 
@@ -76,13 +76,13 @@ $(OUTPUT)/guided-decoder.pharaoh: $(MODELS)/guided-decoder/model.safetensors
 # 3. Its own links teach the next one.
 $(OUTPUT)/again-guide.pharaoh: $(MODELS)/guided/model.safetensors
 	"$(NMTKIT)" align "$(MODELS)/guided" --source "$(TEXT).$S" --target "$(TEXT).$T" \
-		$(GUIDE_LINKS) --out "$@"
+		$(GUIDE_OPTIONS) --out "$@"
 $(MODELS)/again/model.safetensors: $(OUTPUT)/again-guide.pharaoh
 	$(GUIDED) --guide "$<"
 
 # 0. For comparison: attention that only translates.
 $(MODELS)/plain/model.safetensors: $(PREPARED)/subwords-$S-$T/manifest.json
-	"$(NMTKIT)" train "$(PREPARED)/subwords-$S-$T" --config plain.toml --minutes $(PLAIN_MINUTES) \
+	"$(NMTKIT)" train "$(PREPARED)/subwords-$S-$T" --config recipe.toml --minutes $(PLAIN_MINUTES) \
 		--out "$(@D)" --overwrite
 $(OUTPUT)/plain.pharaoh: $(MODELS)/plain/model.safetensors
 	@mkdir -p "$(OUTPUT)"

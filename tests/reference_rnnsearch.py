@@ -2,7 +2,8 @@
 
 NumPy, float64, one sentence at a time, one position after the other, no padding and no batch: a
 transcription of the equations of section 3 and appendix A.2, knowing nothing of the package but the
-names of its parameters. Letters: S source length, T target length, E embedding, H encoder hidden a
+names of its parameters; with the coverage of Tu et al. (2016, arXiv 1601.04811, eqs. 4 and 6) where
+there is a V_c. Letters: S source length, T target length, E embedding, H encoder hidden a
 direction, D decoder hidden, A attention, L maxout, V target vocabulary.
 """
 
@@ -85,12 +86,24 @@ def annotate(
 
 
 def attend(
-    parameters: Parameters, query: Array, annotations: list[Array]
+    parameters: Parameters,
+    query: Array,
+    annotations: list[Array],
+    earlier: Sequence[Array],
+    temperature: float,
 ) -> tuple[list[float], Array]:
-    """Query (D,) -> weights alpha_j, S of them, and the context c = sum_j alpha_j h_j (2H,)."""
+    """Query (D,) -> weights alpha_j, S of them, and the context c = sum_j alpha_j h_j (2H,).
+
+    earlier: alpha (S,) of the positions before. Only where there is a V_c (A,) do they count.
+    """
     W_a, U_a = parameters["attention.W_a"], parameters["attention.U_a"]
     b_a, v_a = parameters["attention.b_a"], parameters["attention.v_a"]
-    scores = [float(v_a @ np.tanh(W_a @ query + U_a @ h_j + b_a)) for h_j in annotations]
+    scores = []
+    for j, h_j in enumerate(annotations):
+        inner = W_a @ query + U_a @ h_j + b_a
+        if "attention.V_c" in parameters:
+            inner = inner + parameters["attention.V_c"] * sum(alpha[j] for alpha in earlier)
+        scores.append(float(v_a @ np.tanh(inner)) / temperature)
     alpha = softmax(scores)
     context = np.zeros(len(annotations[0]))
     for weight, h_j in zip(alpha, annotations, strict=True):
@@ -125,6 +138,7 @@ def forward(
     source_ids: Sequence[int],
     target_in_ids: Sequence[int],
     masks: Mapping[str, Array] | None = None,
+    temperature: float = 1.0,
 ) -> dict[str, Array]:
     """One sentence through the model.
 
@@ -141,7 +155,8 @@ def forward(
         return gru(parameters, name, reset, state, x, mask)
 
     def attention_from(query: Array) -> tuple[list[float], Array]:
-        return attend(parameters, query if mask is None else mask * query, annotations)
+        seen = query if mask is None else mask * query
+        return attend(parameters, seen, annotations, rows["attention"], temperature)
 
     s = np.tanh(parameters["initial.weight"] @ backward_1 + parameters["initial.bias"])
     previous_context: Array | None = None
@@ -182,6 +197,7 @@ def loss(
     reset: str,
     pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
     masks: Sequence[Mapping[str, Array]] | None = None,
+    temperature: float = 1.0,
 ) -> float:
     """Minus the log-probability of the targets, summed over (source, target) pairs.
 
@@ -192,7 +208,7 @@ def loss(
         target_in = [2, *target_ids]
         target_out = [*target_ids, 3]
         pair_masks = None if masks is None else masks[i]
-        result = forward(parameters, order, reset, source_ids, target_in, pair_masks)
+        result = forward(parameters, order, reset, source_ids, target_in, pair_masks, temperature)
         for position, word in enumerate(target_out):
             total -= float(result["log_probs"][position, word])
     return total

@@ -27,6 +27,7 @@ from tests import reference_rnnsearch as reference
 from tests.test_models import PAIRS, TINY, Pair, build, close, gradients, in_numpy, padded
 
 [HEADED] = [settings for settings in TINY["rnnsearch"] if settings["alignment_head"]]
+assert HEADED["temperature"] != 1
 DECODER = ("initial", "attention", "decoder_gru", "context_gru", "readout", "output")
 
 
@@ -78,7 +79,7 @@ def expected(model: AnySeq2Seq, reset: str, pair: Pair) -> tuple[Any, Any]:
         other = parameters["source_embedding.weight"][source[j]]
         query = W @ np.concatenate([states[i], word])
         key = U @ np.concatenate([annotations[j], other])
-        e[i, j] = v @ np.tanh(query + key + b)
+        e[i, j] = v @ np.tanh(query + key + b) / HEADED["temperature"]
     forward = np.array([reference.softmax(row) for row in e.tolist()])
     backward = np.array([reference.softmax(column) for column in e.T.tolist()]).T
     return forward, backward

@@ -27,6 +27,7 @@ from nmtkit.device import resolve
 from nmtkit.errors import UserError
 from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from nmtkit.text import Text
+from nmtkit.train import settings_to_resume
 from tests.micro import CPU
 
 
@@ -125,6 +126,13 @@ def test_no_weights_yet(copy):
         ('architecture = "rnnsearch"', "architecture = 3", "architecture is missing"),
         ('order = "main-text"', 'order = "conditional"', "missing: it belongs to another model"),
         ('reset = "before"', 'reset = "after"', "missing: it belongs to another model"),
+        (
+            "coverage = false",
+            "coverage = true",
+            r"the tensor attention\.V_c is missing",
+        ),
+        ("coverage = false", "coverage = 1", "coverage must be true or false, not 1"),
+        ("temperature = 1.0", "temperature = 0", "temperature must be above 0, got 0.0"),
         ("[model]", "[modle]", "the table is missing"),
         ("maxout = 8", "maxout 8", r"config\.toml:\d+: not valid TOML"),
     ],
@@ -134,6 +142,23 @@ def test_settings_that_do_not_fit(copy, old, new, message):
     with pytest.raises(UserError, match=message) as caught:
         load(copy, CPU)
     assert f"{copy}/" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_from_before_coverage_and_temperature(copy, model):
+    """What config.toml does not say is as it was then: the same model, the same run."""
+    path = copy / "config.toml"
+    lines = path.read_text(encoding="utf-8").split("\n")
+    later = ("temperature = 1.0", "coverage = false", "alignment_head = false")
+    assert set(later) <= set(lines)
+    text = "\n".join(line for line in lines if line not in later)
+    path.write_text(text, encoding="utf-8", newline="\n")
+    old, new = load(copy, CPU).model, load(model, CPU).model
+    assert isinstance(old, RNNsearch)
+    assert isinstance(new, RNNsearch)
+    assert old.config == new.config
+    assert (old.config.temperature, old.config.coverage) == (1.0, False)
+    assert settings_to_resume(copy) == settings_to_resume(model)
 
 
 def test_tensors_that_do_not_fit(copy):
@@ -144,6 +169,7 @@ def test_tensors_that_do_not_fit(copy):
         ({"output.bias": bias.double()}, r"output\.bias is \(\d+,\) float64"),
         ({"output.bias": bias[:-1].clone()}, r"output\.bias is \(\d+,\) float32, but config"),
         ({"more": torch.zeros(1)}, "unexpected tensor more"),
+        ({"attention.V_c": torch.zeros(8)}, r"unexpected tensor attention\.V_c"),
         ({"output.bias": bias * torch.nan}, "output.bias holds numbers that are not finite"),
         ({"output.bias": bias + torch.inf}, "output.bias holds numbers that are not finite"),
     ):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from nmtkit.train import em_run
 from tests.conftest import (
     TRANSLATION,
+    command,
     contents,
     failed,
     lines_of,
@@ -187,7 +190,23 @@ def test_what_an_aligner_cannot_do(both, corpus):
     pair = ("--source", corpus.folder / "test.aa", "--target", corpus.folder / "test.zz")
     assert "only aligns" in failed("score", "--model", forward, *pair)
     assert "is not resumed" in failed("train", "--resume", "--out", forward)
-    assert "only aligns" in failed("align", forward, *pair, "--rows", "consumed")
+    for rows in ("consumed", "head"):
+        message = failed("align", forward, *pair, "--rows", rows)
+        assert message == f"{forward}: its architecture only aligns: leave out --rows {rows}"
+
+
+def test_an_interrupted_run_is_not_said_to_go_on(corpus, tmp_path, monkeypatch):
+    def interrupted(*_: object) -> Iterator[dict[str, object]]:
+        yield {"epoch": 1, "minutes": 0.0}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(em_run, "expectation_maximisation", interrupted)
+    done = command("train", corpus.data, "--arch", "ibm1", "--out", tmp_path / "m")
+    assert done.code == 130
+    assert done.err.endswith("stopped: nothing is kept: train again with --overwrite\n")
+    assert "--resume" not in done.err
+    monkeypatch.undo()
+    worked("train", corpus.data, "--arch", "ibm1", "--out", tmp_path / "m", "--overwrite")
 
 
 def test_a_damaged_model(both, corpus, tmp_path):

@@ -9,12 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from tests.conftest import (
-    contents,
-    failed,
-    worked,
-    write,
-)
+import pytest
+
+from nmtkit.cli.train import Terminal
+from nmtkit.train.trainer import Trainer
+from tests.conftest import command, contents, failed, worked, write
 from tests.micro import MICRO
 
 
@@ -120,3 +119,38 @@ def test_an_interrupted_run_says_how_to_go_on(micro, tmp_path):
     assert f"nmtkit train --resume --out {out}" in rest
     assert "Traceback" not in rest
     worked("train", "--resume", "--out", out, "--updates", 1)
+
+
+def test_a_run_interrupted_before_any_validation_has_nothing_to_go_on_from(
+    micro, tmp_path, monkeypatch
+):
+    def interrupted(_: Trainer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "run", interrupted)
+    assignments = [f"--set={assignment}" for assignment in MICRO]
+    done = command("train", micro, "--out", tmp_path / "m", *assignments)
+    assert done.code == 130
+    assert done.err.endswith("stopped: nothing is kept: train again with --overwrite\n")
+    assert "--resume" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        ({"update": 100, "train_loss": 2.5, "tokens": 30}, True),
+        ({"update": 100, "valid_loss": 2.5, "valid_bleu": 1.5, "best": True}, False),
+        ({"update": 100, "valid_aer": 2.5, "best": True}, False),
+        ({"finished": True, "updates": 100}, False),
+    ],
+)
+def test_only_training_has_a_speed(record, shown, capsys):
+    """600 tokens in half a minute."""
+    reporter = Terminal()
+    reporter.updated(0.5, {"epoch": 1, "tokens": 600, "minutes": 0.5})
+    capsys.readouterr()
+    reporter.recorded(record)
+    line = capsys.readouterr().err
+    assert line.startswith("  ".join(f"{k} {v}" for k, v in record.items()))
+    assert line.endswith("  20 tokens/s\n") == shown
+    assert ("tokens/s" in line) == shown

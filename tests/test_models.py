@@ -22,19 +22,27 @@ from nmtkit.vocabulary import BOS, EOS, PAD, UNK
 from tests import reference_rnnsearch as reference
 
 # Sizes all different where they may be, so that mixed-up dimensions cannot pass.
+SIZES = {"embedding": 3, "encoder_hidden": 2, "hidden": 4, "maxout": 2}
+PLAIN: dict[str, Any] = {
+    "alignment_head": False,
+    "coverage": False,
+    "temperature": 1.0,
+    "attention": 3,
+    **SIZES,
+}
 TINY: dict[str, list[dict[str, Any]]] = {
     "rnnsearch": [
-        {"order": order, "reset": reset, "alignment_head": head}
-        | {"embedding": 3, "encoder_hidden": 2, "hidden": 4, "attention": 3, "maxout": 2}
-        for order in reference.ORDERS
-        for reset in reference.RESETS
-        for head in (False, True)
-        if not head or (order, reset) == ("conditional", "after")
+        *(
+            {**PLAIN, "order": order, "reset": reset}
+            for order in reference.ORDERS
+            for reset in reference.RESETS
+        ),
+        {**PLAIN, "order": "main-text", "reset": "before", "coverage": True},
+        {**PLAIN, "order": "groundhog", "reset": "after", "coverage": True, "temperature": 0.7},
+        {**PLAIN, "order": "conditional", "reset": "after", "alignment_head": True}
+        | {"temperature": 0.7},
     ],
-    "rnnencdec": [
-        {"reset": reset, "embedding": 3, "encoder_hidden": 2, "hidden": 4, "maxout": 2}
-        for reset in reference.RESETS
-    ],
+    "rnnencdec": [{**SIZES, "reset": reset} for reset in reference.RESETS],
 }
 SOURCE_SIZE, TARGET_SIZE = 8, 7
 
@@ -44,8 +52,15 @@ def translates(name: str) -> bool:
     return not (isinstance(model, type) and issubclass(model, Aligner))
 
 
+def called(name: str, settings: dict[str, Any]) -> str:
+    """The settings that are not those of most variants."""
+    usual = {**PLAIN, **SIZES}
+    told = (f"{key}={value}" for key, value in settings.items() if usual.get(key) != value)
+    return " ".join([name, *told])
+
+
 VARIANTS = [
-    pytest.param((name, settings), id="-".join([name, *map(str, settings.values())][:4]))
+    pytest.param((name, settings), id=called(name, settings))
     for name in filter(translates, ARCHITECTURES)
     for settings in TINY[name]
 ]
@@ -139,7 +154,11 @@ def test_presets_are_settings_of_their_architecture(name: str, preset: str) -> N
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"hidden": 0}, {"maxout": -1}, {"dropout_readout": 1.0}, {"dropout_embedding": -0.1}]
+    "wrong",
+    [
+        *({"hidden": 0}, {"maxout": -1}, {"dropout_readout": 1.0}, {"dropout_embedding": -0.1}),
+        *({"temperature": value} for value in (0.0, -1.0, float("inf"), float("nan"))),
+    ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):

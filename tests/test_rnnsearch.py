@@ -14,6 +14,7 @@ from nmtkit.vocabulary import BOS, PAD
 from tests import reference_rnnsearch as reference
 from tests.test_models import (
     PAIRS,
+    PLAIN,
     SOURCE_SIZE,
     TARGET_SIZE,
     TINY,
@@ -24,15 +25,21 @@ from tests.test_models import (
     training_loss,
 )
 
+# What attention may have beyond the paper's; the reference takes coverage from the parameters.
+ATTENTIONS = {
+    "paper": {"coverage": False, "temperature": 1.0},
+    "coverage": {"coverage": True, "temperature": 0.7},
+}
+orders = pytest.mark.parametrize("order", reference.ORDERS)
+resets = pytest.mark.parametrize("reset", reference.RESETS)
+attentions = pytest.mark.parametrize("attention", ATTENTIONS)
 
-def rnnsearch(order: str, reset: str) -> RNNsearch:
-    [settings] = [
-        s
-        for s in TINY["rnnsearch"]
-        if (s["order"], s["reset"], s["alignment_head"]) == (order, reset, False)
-    ]
-    found = build(("rnnsearch", settings))
+
+def rnnsearch(order: str, reset: str, attention: str) -> RNNsearch:
+    chosen = {**PLAIN, "order": order, "reset": reset, **ATTENTIONS[attention]}
+    found = build(("rnnsearch", chosen))
     assert isinstance(found, RNNsearch)
+    assert ("attention.V_c" in in_numpy(found)) == (attention == "coverage")
     return found
 
 
@@ -55,40 +62,46 @@ def fix_dropout(model: RNNsearch, monkeypatch: pytest.MonkeyPatch) -> list[dict[
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["fast", "plain"])
-@pytest.mark.parametrize("reset", reference.RESETS)
-@pytest.mark.parametrize("order", reference.ORDERS)
-def test_values_equal_the_equations(order: str, reset: str, plain: bool) -> None:
-    model = rnnsearch(order, reset)
+@attentions
+@resets
+@orders
+def test_values_equal_the_equations(order: str, reset: str, attention: str, plain: bool) -> None:
+    model = rnnsearch(order, reset, attention)
     model.plain = plain
     pairs = [*PAIRS, ((5, 3), (PAD, 4))]  # PAD is no word either
     source, mask = padded([source for source, _ in pairs])
     target_in, _ = padded([(BOS, *target) for _, target in pairs])
     memory = model.encode(source, mask)
-    logits, attention = model.decode(target_in, memory)
+    logits, weights = model.decode(target_in, memory)
+    τ = model.config.temperature
     for b, (source_ids, target) in enumerate(pairs):
-        expected = reference.forward(in_numpy(model), order, reset, source_ids, (BOS, *target))
+        target_ids = (BOS, *target)
+        expected = reference.forward(
+            in_numpy(model), order, reset, source_ids, target_ids, temperature=τ
+        )
         rows, columns = len(target) + 1, len(source_ids)
         for found, name in (
             (memory.annotations[b, :columns], "annotations"),
-            (attention[b, :rows, :columns], "attention"),
+            (weights[b, :rows, :columns], "attention"),
             (F.log_softmax(logits[b, :rows], 1), "log_probs"),
         ):
             np.testing.assert_allclose(found.detach().numpy(), expected[name], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dropout", [False, True], ids=["all", "dropout"])
-@pytest.mark.parametrize("reset", reference.RESETS)
-@pytest.mark.parametrize("order", reference.ORDERS)
+@attentions
+@resets
+@orders
 def test_training_equals_the_equations(
-    order: str, reset: str, dropout: bool, monkeypatch: pytest.MonkeyPatch
+    order: str, reset: str, attention: str, dropout: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loss and, by central differences on the reference, the gradient of every single number."""
-    model = rnnsearch(order, reset)
+    model = rnnsearch(order, reset, attention)
     masks = fix_dropout(model, monkeypatch) if dropout else None
     parameters = in_numpy(model)
 
     def loss() -> float:
-        return reference.loss(parameters, order, reset, PAIRS, masks)
+        return reference.loss(parameters, order, reset, PAIRS, masks, model.config.temperature)
 
     found_loss = training_loss(model, PAIRS)
     assert found_loss.item() == pytest.approx(loss(), abs=1e-11)
@@ -139,21 +152,47 @@ def test_initialisation_is_the_papers() -> None:
     """Section B.1."""
     torch.manual_seed(1)
     config = RNNsearchConfig(
-        embedding=30, encoder_hidden=40, hidden=50, attention=60, maxout=35, reset="after"
+        embedding=30,
+        encoder_hidden=40,
+        hidden=50,
+        attention=60,
+        maxout=35,
+        reset="after",
+        coverage=True,
     )
     model = build_model(config, 100, 100)
+    assert "attention.V_c" in dict(model.named_parameters())
     for name, parameter in model.named_parameters():
         leaf = name.rsplit(".", 1)[-1]
         if leaf == "U":
             for block in parameter.chunk(3):
                 product = (block @ block.T).detach()
                 torch.testing.assert_close(product, torch.eye(len(block)), rtol=0, atol=1e-5)
-        elif leaf in ("v_a", "b", "b_candidate", "b_a", "b_o", "bias"):
+        elif leaf in ("v_a", "V_c", "b", "b_candidate", "b_a", "b_o", "bias"):
             assert not parameter.any(), name
         else:
             deviation = 0.001 if leaf in ("W_a", "U_a") else 0.01
             assert parameter.std().item() == pytest.approx(deviation, rel=0.1), name
             assert abs(parameter.mean().item()) < deviation / 10, name
+
+
+@orders
+def test_coverage_begins_as_if_it_were_not_there(order: str) -> None:
+    """V_c starts at 0 and draws nothing: the model is the one without, and it can learn."""
+    found = []
+    for coverage in (True, False):
+        chosen = {**PLAIN, "order": order, "coverage": coverage}
+        torch.manual_seed(1)
+        made = build_model(
+            RNNsearchConfig(**chosen, initialisation="glorot"), SOURCE_SIZE, TARGET_SIZE
+        )
+        assert isinstance(made, RNNsearch)
+        found.append(gradients(made, training_loss(made, PAIRS)))
+    covered, plain = found
+    assert covered.pop("attention.V_c").any()
+    assert covered.keys() == plain.keys()
+    for name, gradient in plain.items():
+        torch.testing.assert_close(covered[name], gradient, msg=name)
 
 
 def test_size_of_the_papers_model() -> None:

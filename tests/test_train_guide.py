@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -20,7 +22,7 @@ from nmtkit.train import resume, settings_from, settings_to_resume, train
 from nmtkit.train import trainer as module
 from nmtkit.train.guided import decoder_loss, head_loss
 from nmtkit.vocabulary import EOS
-from tests.conftest import MICRO_PAIRS, toy_links, write
+from tests.conftest import MICRO_PAIRS, prepare, toy_links, write
 from tests.micro import MICRO, batch_of, records, results, run, trainer
 from tests.reference_rnnsearch import ORDERS
 
@@ -249,6 +251,37 @@ def test_the_model_of_the_lowest_aer_is_kept(micro, links, gold, tmp_path, rows)
         both=rows == "head",
     )
     assert found == pytest.approx(min(errors))
+
+
+@pytest.mark.parametrize("tokenizer", ["moses", "none"])
+def test_validation_lines_are_read_as_in_training(tokenizer, tmp_path):
+    """Running text: a mark is the tokenizer's to cut off, the links count "da!" as one word."""
+    pairs = [("da bo!", "ne pu!"), ("bo da!", "pu ne!"), ("da!", "ne!"), ("bo bo!", "pu pu!")]
+    for name in ("train", "valid"):
+        for side, language in enumerate(("aa", "zz")):
+            write(tmp_path / f"{name}.{language}", (pair[side] for pair in pairs))
+    gold = write(tmp_path / "gold", ["0-0 1-1", "0-1 1-0", "0-0", "0-1"])
+    chosen = ("--subwords", "none", "--tokenizer", tokenizer)
+    data = prepare(tmp_path, "aa-zz", tmp_path / "data", *chosen)
+    subject = trainer(data, tmp_path / "m", f"valid_gold={gold}")
+    seen = []
+
+    def watched(*arguments: Any, **more: Any) -> Any:
+        for one in align(*arguments, **more):
+            seen.append(one)
+            yield one
+
+    with mock.patch.object(module, "align", watched):
+        subject.figures()
+    assert [(one.source, one.target) for one in seen] == [
+        (source.split(" "), target.split(" ")) for source, target in pairs
+    ]
+    options = AlignOptions(rows="predicting", raw=True)
+    for one, wanted in zip(seen, align([subject.trained], pairs, options), strict=True):
+        np.testing.assert_array_equal(one.attention, wanted.attention)
+    given = list(align([subject.trained], pairs, AlignOptions(rows="predicting")))
+    same = all(np.array_equal(a.attention, b.attention) for a, b in zip(seen, given, strict=True))
+    assert same == (tokenizer == "none")
 
 
 # ---------------------------------------------------------------------------------------- resuming

@@ -84,6 +84,10 @@ def test_what_needs_a_gpu_or_bpe_says_so(micro, tmp_path, toy):
 
 
 def test_presets_are_complete_settings():
-    assert preset_names() == ["tiny", "small", "base", "paper"]
+    assert preset_names() == ["tiny", "small", "base", "paper", "aligner"]
+    guide = ["training.guide=links"]  # without one the aligner has nothing to learn
     for name, other in itertools.combinations(preset_names(), 2):
-        assert settings_from("data", preset=name) != settings_from("data", preset=other)
+        found = [settings_from("data", preset=one, assignments=guide) for one in (name, other)]
+        assert found[0] != found[1]
+    with pytest.raises(UserError, match="give a guide"):
+        settings_from("data", preset="aligner")

@@ -26,7 +26,7 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Sizes and optimiser: tiny, small, base, paper; none: the paper's sizes, Adam."
+            help="Sizes and optimiser: tiny, small, base, paper, aligner; none: the paper's, Adam."
         ),
     ] = None,
     config: Annotated[
@@ -58,6 +58,7 @@ def train(
     Without limits the run ends after training.patience (10) validations without a new best.
     """
     from nmtkit import train as core
+    from nmtkit.train.state import FOLDER
 
     given = {
         "epochs": epochs, "updates": updates, "minutes": minutes,
@@ -79,7 +80,10 @@ def train(
         else:
             core.train(settings, out, reporter, overwrite)
     except KeyboardInterrupt:
-        say(f"stopped: nmtkit train --resume --out {out} goes on from the last validation")
+        if (out / FOLDER).is_dir():
+            say(f"stopped: nmtkit train --resume --out {out} goes on from the last validation")
+        else:
+            say("stopped: nothing is kept: train again with --overwrite")
         raise
     finally:
         reporter.close()
@@ -122,7 +126,7 @@ class Terminal:
     def recorded(self, record: Mapping[str, object]) -> None:
         """One line for what also went into metrics.jsonl."""
         text = _line(record)
-        if "valid_loss" not in record and self.rate:
+        if "tokens" in record and self.rate:
             text += f"  {self.rate:.0f} tokens/s"
         if self.bar is not None:
             self.bar.write(text, file=sys.stderr)

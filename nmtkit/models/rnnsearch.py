@@ -69,7 +69,34 @@ def _with_attention(preset: dict[str, dict[str, Any]]) -> dict[str, dict[str, An
     return {**preset, "model": model}
 
 
-PRESETS: Presets = {name: _with_attention(preset) for name, preset in RNN_PRESETS.items()}
+#: A small network that only aligns, taught the links of a guide; its decoder is not trained.
+_ALIGNER: dict[str, dict[str, Any]] = {
+    "model": {
+        "embedding": 128,
+        "encoder_hidden": 128,
+        "hidden": 128,
+        "attention": 128,
+        "maxout": 64,
+        "order": "conditional",
+        "initialisation": "glorot",
+        "alignment_head": True,
+        "dropout_embedding": 0.2,
+    },
+    "training": {
+        "optimizer": "adam",
+        "learning_rate": 4e-3,
+        "batch_sentences": 16,
+        "warmup": 100,
+        "schedule": "cosine",
+        "epochs": 8,
+        "patience": 0,
+        "translation_weight": 0.0,
+    },
+}
+
+PRESETS: Presets = {name: _with_attention(preset) for name, preset in RNN_PRESETS.items()} | {
+    "aligner": _ALIGNER
+}
 
 
 @dataclass(frozen=True)

@@ -327,10 +327,11 @@ class Trainer:
 
     def _valid_aer(self, gold: list[Gold]) -> float:
         """As `nmtkit align` reads links from the rows that are guided: of both directions, where
-        the model's head reads both.
+        the model's head reads both. The lines are tokenised as they were in training.
         """
         other = turned(self.trained)
-        options = AlignOptions(rows=self.rows, symmetrize="posterior-mean")
+        moses = self.trained.source.config.tokenizer == "moses"
+        options = AlignOptions(rows=self.rows, symmetrize="posterior-mean", raw=moses)
         reverse = [] if other is None else [other]
         pairs = zip(*self.corpus.valid_lines(), strict=True)
         links = [one.links for one in align([self.trained], pairs, options, reverse=reverse)]
