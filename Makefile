@@ -13,7 +13,7 @@ RECIPE = NMTKIT='$(CURDIR)/$(BIN)/nmtkit' PYTHON='$(CURDIR)/$(BIN)/python'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo install test lint types format lock clean FORCE
+.PHONY: help demo install test lint types format dist lock clean FORCE
 
 # The stamp holds the folder it was made in, since scripts in a .venv break when it is moved. The
 # interpreter behind .venv may also have gone.
@@ -29,6 +29,7 @@ help:
 	@echo "make lint          ruff: errors, style, layout"
 	@echo "make types         mypy --strict"
 	@echo "make format        put the code into ruff's layout"
+	@echo "make dist          source archive and wheel, into dist/"
 	@echo "make install       only install into .venv (all of the above do it when needed)"
 	@echo "make recipe-NAME   run recipes/NAME (see the README.md there)"
 	@echo "make lock          renew constraints.txt with the interpreters PYTHONS='$(PYTHONS)'"
@@ -56,6 +57,10 @@ types: $(STAMP)
 format: $(STAMP)
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+dist: $(STAMP)
+	rm -rf build dist
+	$(BIN)/python -m build --no-isolation
 
 lock:
 	$(PYTHON) .ci/lock.py $(PYTHONS)

@@ -1,10 +1,10 @@
-"""Links of other word aligners, for comparison; run with the Python of benchmarks/peers.
+"""Links of other word aligners, for comparison: recipes/align.mk makes an environment for them.
 
     python peer_links.py TOOL SOURCE TARGET OUT [--last N]
 
-aligns the lines of two tokenised files and writes, for the last N pairs (all), OUT.forward and
-OUT.backward in Pharaoh format, both source-target. A tool that only gives links of both directions
-together writes OUT.both. Prints one JSON line: pairs, seconds, peak memory in GiB.
+aligns the lines of two tokenised files, lowercased, and writes, for the last N pairs (all),
+OUT.forward and OUT.backward in Pharaoh format, both source-target. A tool that only gives links of
+both directions together writes OUT.both. Prints one JSON line: pairs, seconds, peak memory in GiB.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ def systran(source: Lines, target: Lines, folder: Path) -> Found:
         str(pairs), *tables, favor_diagonal=True, optimize_tension=True, variational_bayes=True
     )
     aligner = systran_align.Aligner(*tables)
-    split = [[line.split(" ") for line in side] for side in (source, target)]
+    split = [[_tokens(line) for line in side] for side in (source, target)]
     return {"both": [one["alignments"] for one in aligner.align_batch(*split)]}
 
 
 def thot(*stages: str) -> Callable[[Lines, Lines, Path], Found]:
-    """Models of sil-thot, each started by the one before, five iterations each."""
+    """Models of sil-thot by class, each started by the one before, five iterations each."""
 
     def links(source: Lines, target: Lines, folder: Path) -> Found:
-        sides = [[line.split(" ") for line in side] for side in (source, target)]
+        sides = [[_tokens(line) for line in side] for side in (source, target)]
         forward = _thot_direction(stages, sides[0], sides[1])
         turned = _thot_direction(stages, sides[1], sides[0])
         return {"forward": forward, "backward": [[(i, j) for j, i in one] for one in turned]}
@@ -70,7 +70,7 @@ def _thot_direction(stages: Iterable[str], source: list[Lines], target: list[Lin
 
     model: Any = None
     for stage in stages:
-        kind = getattr(alignment, f"{stage}AlignmentModel")
+        kind = getattr(alignment, stage)
         before, model = model, kind() if model is None else kind(model)
         if before is None:
             for pair in zip(source, target, strict=True):
@@ -83,17 +83,22 @@ def _thot_direction(stages: Iterable[str], source: list[Lines], target: list[Lin
     return [list(zip(*matrix.to_numpy().nonzero(), strict=True)) for _, matrix in found]
 
 
+STAGES = tuple(f"{name}AlignmentModel" for name in ("Ibm1", "Hmm", "Ibm3", "Ibm4"))
 TOOLS: dict[str, Callable[[Lines, Lines, Path], Found]] = {
     "eflomal": eflomal,
     "systran-fast_align": systran,
-    "thot-fast_align": thot("Fast"),
-    "thot-hmm": thot("Ibm1", "Hmm"),
-    "thot-ibm4": thot("Ibm1", "Hmm", "Ibm3", "Ibm4"),
+    "thot-fast_align": thot("FastAlignModel"),
+    "thot-hmm": thot(*STAGES[:2]),
+    "thot-ibm4": thot(*STAGES),
 }
 
 
 def _lines(path: Path) -> Lines:
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def _tokens(line: str) -> list[str]:
+    return [token for token in line.split(" ") if token]
 
 
 def _parsed(line: str) -> Links:
@@ -110,7 +115,9 @@ def main() -> None:
     parser.add_argument("out")
     parser.add_argument("--last", type=int, default=0)
     arguments = parser.parse_args()
-    source, target = _lines(arguments.source), _lines(arguments.target)
+    source, target = (
+        [line.lower() for line in _lines(path)] for path in (arguments.source, arguments.target)
+    )
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         found = TOOLS[arguments.tool](source, target, Path(folder))

@@ -23,6 +23,7 @@ from nmtkit.errors import UserError
 from nmtkit.files import atomic_writer
 from nmtkit.models import AnyConfig, AnyModel, architecture, blank_model
 from nmtkit.models.aligner import Aligner
+from nmtkit.models.ibm import TablesConfig
 from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.text import Text
 from nmtkit.vocabulary import Vocabulary
@@ -39,6 +40,7 @@ class Trained:
     model: AnyModel
     source: Text
     target: Text
+    translates: bool = True  # its decoder has been trained
 
     @property
     def seq2seq(self) -> AnySeq2Seq:
@@ -93,14 +95,16 @@ def load(folder: Path, device: torch.device) -> Trained:
         raise UserError(f"{folder}: no such model directory")
     if not (folder / CONFIG).is_file():
         raise UserError(f"{folder}: not a model directory: it has no {CONFIG}")
-    if not (folder / WEIGHTS).is_file():
-        raise UserError(f"{folder}: no {WEIGHTS} yet: no validation has been reached")
     table = read_toml(folder / CONFIG)
     where = f"{folder / CONFIG} [model]"
     inner = table.get("model")
     if not isinstance(inner, dict):
         raise UserError(f"{where}: the table is missing")
     config = model_config(inner, where)
+    if not (folder / WEIGHTS).is_file():
+        if isinstance(config, TablesConfig):
+            raise UserError(f"{folder}: its {WEIGHTS} is missing: copy it again, or train again")
+        raise UserError(f"{folder}: no {WEIGHTS} yet: no validation has been reached")
     source, target = Text.load(folder, "source"), Text.load(folder, "target")
     sizes = [len(vocabulary_of(text, folder)) for text in (source, target)]
     try:
@@ -117,7 +121,14 @@ def load(folder: Path, device: torch.device) -> Trained:
     else:
         check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
         model.load_state_dict(tensors, assign=True)
-    return Trained(folder, model.eval().requires_grad_(False), source, target)
+    translates = not isinstance(model, Aligner) and _learnt_to_translate(table)
+    return Trained(folder, model.eval().requires_grad_(False), source, target, translates)
+
+
+def _learnt_to_translate(table: Table) -> bool:
+    """Whether the run of a config.toml trained the decoder."""
+    training = table.get("training")
+    return not (isinstance(training, dict) and training.get("translation_weight") == 0)
 
 
 def load_all(folders: Sequence[Path], device: torch.device) -> list[Trained]:

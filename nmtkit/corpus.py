@@ -187,7 +187,9 @@ class _Rejoined(io.RawIOBase):
 
 def _unpacked(stream: IO[bytes], packed: bool, owned: bool) -> BinaryIO:
     """``stream`` from its start, through gzip where it is ``packed`` or looks it."""
-    head = stream.read(len(GZIP_MAGIC))
+    head = stream.read(1)  # no more: a blank line typed at a terminal is no longer than that
+    if head == GZIP_MAGIC[:1]:
+        head += stream.read(1)
     if packed and not head:
         raise EOFError("the file is empty")
     whole = io.BufferedReader(_Rejoined(head, stream, owned), BUFFER)

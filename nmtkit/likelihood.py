@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
 
 from nmtkit.batches import BatchSize, length_sorted, with_end
 from nmtkit.checkpoint import Trained
+from nmtkit.errors import UserError
 from nmtkit.progress import Progress, silent
 from nmtkit.search import force_decode
 
@@ -61,3 +64,114 @@ def perplexity(found: Iterable[LogProbability]) -> float:
     rows = list(found)
     subwords = sum(row.subwords for row in rows)
     return math.exp(-sum(row.value for row in rows) / subwords) if subwords else 1.0
+
+
+# ----------------------------------------------------------------------------------- n-best lists
+
+BARS = "|||"
+
+
+@dataclass(frozen=True)
+class NBestOptions:
+    """What is added to an n-best list, and how it is ranked then."""
+
+    feature: str = "Rescored"
+    #: Lines are ranked by log-probability / subwords ** length_penalty, as ``translate`` ranks.
+    length_penalty: float = 1.0
+    #: Leave the lines' order and last field as they are.
+    keep_order: bool = False
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[^\s=|]+", self.feature):
+            raise ValueError(f"a feature's name has no space, = or |, got {self.feature!r}")
+        if not (math.isfinite(self.length_penalty) and self.length_penalty >= 0):
+            raise ValueError(f"length_penalty must be 0 or more, got {self.length_penalty}")
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A line of an n-best list: number of the sentence ||| text ||| features ||| value, …"""
+
+    number: int
+    fields: list[str]  # between the bars, with the spaces around them
+
+    @property
+    def text(self) -> str:
+        return self.fields[1].strip(" ")
+
+    def rescored(self, found: LogProbability, options: NBestOptions) -> tuple[float, str]:
+        """The value to rank by, and the line with the feature added."""
+        value = found.value / found.subwords**options.length_penalty
+        features = f"{self.fields[2].strip(' ')} {options.feature}= {found.value:.6f}"
+        fields = [*self.fields[:2], f" {features.strip(' ')} ", *self.fields[3:]]
+        if not options.keep_order:
+            fields[3] = f" {value:.6f}" + (" " if len(fields) > 4 else "")
+        return value, BARS.join(fields)
+
+
+def rescore(
+    models: Sequence[Trained],
+    sources: Iterable[str],
+    n_best: Iterable[str],
+    options: NBestOptions,
+    batches: LikelihoodOptions,
+    name: str = "the n-best list",
+    progress: Progress = silent,
+) -> Iterator[str]:
+    """The lines of an n-best list with the models' log-probability of each as one more feature.
+
+    ``n_best``: lines in Moses' format, raw text, numbered from 0 by the lines of ``sources``; the
+    hypotheses of a sentence stand together, and a sentence may have none. They come out best first,
+    equals in the order given. Raises UserError, with ``name`` and line, for what is no such list.
+    """
+    waiting: deque[_Entry] = deque()
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        for source, entry in _with_source(_entries(n_best, options.feature, name), sources):
+            waiting.append(entry)
+            yield source, entry.text
+
+    def in_order() -> Iterator[tuple[int, float, str]]:
+        for found in log_probabilities(models, pairs(), batches, progress):
+            entry = waiting.popleft()
+            yield entry.number, *entry.rescored(found, options)
+
+    for _, group in groupby(in_order(), key=lambda line: line[0]):
+        lines = list(group)
+        if not options.keep_order:
+            lines.sort(key=lambda line: -line[1])
+        yield from (line for _, _, line in lines)
+
+
+def _entries(lines: Iterable[str], feature: str, name: str) -> Iterator[tuple[str, _Entry]]:
+    """Every line with its place, checked."""
+    before = 0
+    for count, line in enumerate(lines, 1):
+        where = f"{name}:{count}"
+        fields = line.split(BARS)
+        number = fields[0].strip(" ")
+        if len(fields) < 4 or not re.fullmatch("[0-9]{1,9}", number):
+            raise UserError(f"{where}: expected NUMBER ||| TEXT ||| FEATURES ||| VALUE")
+        if f" {feature}=" in f" {fields[2]}":
+            raise UserError(f"{where}: has a feature {feature}= already: choose another name")
+        if int(number) < before:
+            raise UserError(f"{where}: sentence {number} comes after {before}: sort the list")
+        before = int(number)
+        yield where, _Entry(before, fields)
+
+
+def _with_source(
+    entries: Iterable[tuple[str, _Entry]], sources: Iterable[str]
+) -> Iterator[tuple[str, _Entry]]:
+    """Every entry with its sentence's source line."""
+    numbered = enumerate(sources)
+    at, source = -1, ""
+    for where, entry in entries:
+        while at < entry.number:
+            found = next(numbered, None)
+            if found is None:
+                raise UserError(
+                    f"{where}: the source has no sentence {entry.number}: they count from 0"
+                )
+            at, source = found
+        yield source, entry

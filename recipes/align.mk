@@ -19,7 +19,7 @@ target = $(lastword $(subst -, ,$1))
 PREPROCESS = "$(NMTKIT)" preprocess --source-lang $(call source,$*) --target-lang $(call target,$*) \
 	--train "$(TEXT)" --tokenizer none --case lower --max-length 1000 --max-ratio 1000 --overwrite
 ALIGN_TEST = "$(NMTKIT)" align --source "$(TEST).$S" --target "$(TEST).$T"
-STEPS := plain ibm1 hmm guided-decoder guided-argmax guided again
+STEPS := plain ibm1 hmm guided-decoder guided-consumed guided-argmax guided again
 
 .PHONY: links table errors
 links: $(STEPS:%=$(OUTPUT)/%.pharaoh)
@@ -73,6 +73,13 @@ $(MODELS)/guided-decoder/model.safetensors: \
 $(OUTPUT)/guided-decoder.pharaoh: $(MODELS)/guided-decoder/model.safetensors
 	$(ALIGN_TEST) "$(MODELS)/guided-decoder" --out "$@"
 
+# Its next row, whose query has taken the word in.
+$(MODELS)/guided-consumed/model.safetensors: \
+		$(OUTPUT)/guide.pharaoh $(PREPARED)/subwords-$S-$T/manifest.json
+	$(GUIDED) --guide "$<" --set model.alignment_head=false --set training.guide_rows=consumed
+$(OUTPUT)/guided-consumed.pharaoh: $(MODELS)/guided-consumed/model.safetensors
+	$(ALIGN_TEST) "$(MODELS)/guided-consumed" --rows consumed --out "$@"
+
 # 3. Its own links teach the next one.
 $(OUTPUT)/again-guide.pharaoh: $(MODELS)/guided/model.safetensors
 	"$(NMTKIT)" align "$(MODELS)/guided" --source "$(TEXT).$S" --target "$(TEXT).$T" \
@@ -87,3 +94,27 @@ $(MODELS)/plain/model.safetensors: $(PREPARED)/subwords-$S-$T/manifest.json
 $(OUTPUT)/plain.pharaoh: $(MODELS)/plain/model.safetensors
 	@mkdir -p "$(OUTPUT)"
 	$(ALIGN_TEST) "$(MODELS)/plain" --out "$@"
+
+# Other aligners on the same text; building eflomal needs a C compiler.
+PEERS := eflomal thot-fast_align thot-hmm $(MORE_PEERS)
+PEER_PYTHON ?= $(OUT)/peers/bin/python
+WAYS := intersection union grow-diag-final-and
+.PHONY: peers
+peers: $(foreach peer,$(PEERS),$(WAYS:%=$(OUTPUT)/$(peer).%.pharaoh)) $(OUTPUT)/systran-fast_align.both
+	"$(NMTKIT)" score $(^:%="%") --gold "$(GOLD)"
+
+$(OUT)/peers/bin/python:
+	"$(PYTHON)" -m venv "$(OUT)/peers"
+	"$@" -m pip install --quiet eflomal==2.0.0 systran-align==3.5.0 sil-thot==3.5.3
+
+$(OUTPUT)/%.both $(OUTPUT)/%.forward $(OUTPUT)/%.backward: $(TEXT).$S $(TEXT).$T | $(PEER_PYTHON)
+	@mkdir -p "$(OUTPUT)"
+	"$(PEER_PYTHON)" ../../benchmarks/peer_links.py $* "$(TEXT).$S" "$(TEXT).$T" "$(OUTPUT)/$*" \
+		--last $$(wc -l <"$(TEST).$S")
+
+define peer_ways
+$(WAYS:%=$(OUTPUT)/$1.%.pharaoh): $(OUTPUT)/$1.%.pharaoh: $(OUTPUT)/$1.forward
+	"$(NMTKIT)" align --forward "$(OUTPUT)/$1.forward" --backward "$(OUTPUT)/$1.backward" \
+		--symmetrize $$* --source "$(TEST).$S" --target "$(TEST).$T" --out "$$@"
+endef
+$(foreach peer,$(PEERS),$(eval $(call peer_ways,$(peer))))

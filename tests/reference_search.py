@@ -53,25 +53,33 @@ def brute_force(
     return sorted(found, key=lambda hypothesis: -hypothesis.value)
 
 
-def plain_beam(next_log_probs: NextLogProbs, beam: int, limit: int, penalty: float) -> list[Found]:
+def plain_beam(
+    next_log_probs: NextLogProbs, beam: int, limit: int, penalty: float, diversity: float = 0.0
+) -> list[Found]:
     """Beam search as in the authors' own code: `beam` places, and who ends takes the place along.
 
     Runs until all places are gone: no stopping early. Returns the finished hypotheses, best first.
+    With `diversity` (Li et al., 2016) the k-th best continuation of a parent, counted from 0,
+    competes with k times that less.
     """
     places = beam
     living: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
     finished: list[Found] = []
     for position in range(1, limit + 1):
-        candidates: list[tuple[tuple[int, ...], float]] = []
+        candidates: list[tuple[tuple[int, ...], float, float]] = []
         for ids, log_prob in living:
             log_probs = next_log_probs(ids)
             words: Sequence[int] = [EOS] if position == limit else range(len(log_probs))
-            candidates += [
-                ((*ids, w), log_prob + float(log_probs[w])) for w in words if w not in NEVER
+            siblings = [
+                ((*ids, w), log_prob + float(log_probs[w]))
+                for w in words
+                if w not in NEVER and log_probs[w] > -np.inf
             ]
-        candidates.sort(key=lambda candidate: -candidate[1])
+            siblings.sort(key=lambda sibling: -sibling[1])
+            candidates += [(*one, one[1] - diversity * k) for k, one in enumerate(siblings)]
+        candidates.sort(key=lambda candidate: -candidate[2])
         living = []
-        for ids, log_prob in candidates[:places]:
+        for ids, log_prob, _ in candidates[:places]:
             if ids[-1] == EOS:
                 finished.append(rank(ids[:-1], log_prob, penalty))
             else:

@@ -20,13 +20,12 @@ from nmtkit.align import (
     extract,
     read_attention,
     reading,
-    token_places,
     word_attention,
 )
 from nmtkit.batches import BatchSize
 from nmtkit.checkpoint import Trained, load
 from nmtkit.errors import UserError
-from nmtkit.links import format_pharaoh
+from nmtkit.links import format_pharaoh, split_tokens
 from nmtkit.models import build_model
 from nmtkit.models.rnnsearch import RNNsearchConfig
 from nmtkit.models.seq2seq import Seq2Seq
@@ -174,38 +173,45 @@ def test_options_check_themselves(options, message):
 
 def test_lines_of_given_tokens(trained):
     line = Line.of_tokens(trained.source, f"{SOURCE[0]}  {SOURCE[1]}? \u2028 ?")
-    assert line.words == [SOURCE[0], "", f"{SOURCE[1]}?", "\u2028", "?"]
-    assert line.word_of == [0, 2, 4]  # the separator is nothing to the model
+    assert line.words == [SOURCE[0], f"{SOURCE[1]}?", "\u2028", "?"]
+    assert line.word_of == [0, 1, 3]  # the separator is nothing to the model
     known = trained.source_vocabulary.ids([SOURCE[0], "?"])
     assert line.ids == [known[0], 1, known[1]]
 
 
 def test_raw_lines_keep_their_own_words(trained):
     line = Line.of_raw(trained.source, f"{SOURCE[0]}  {SOURCE[1].upper()}? !")
-    assert line.words == [SOURCE[0], "", f"{SOURCE[1].upper()}?", "!"]
-    assert line.word_of == [0, 2, 2, 3]
+    assert line.words == [SOURCE[0], f"{SOURCE[1].upper()}?", "!"]
+    assert line.word_of == [0, 1, 1, 2]
     assert 1 not in line.ids
 
 
-MOSES = Text(TextConfig("en", subwords="none"))
+@st.composite
+def widened(draw: st.DrawFn, line: str) -> str:
+    """The line with more spaces where it has some, and at its ends."""
+    parts = line.split(" ")
+    more = st.integers(0, 3).map(lambda number: number * " ")
+    inside = "".join(f"{part} {draw(more)}" for part in parts[:-1])
+    return f"{draw(more)}{inside}{parts[-1]}{draw(more)}"
 
 
-@given(LINES)
-def test_token_places_are_places_of_the_line(line):
-    tokens = MOSES.tokenise(line)
-    given = line.split(" ")
-    places = token_places(line, tokens)
-    assert len(places) == len(tokens)
-    found = [place for place in places if place >= 0]
-    assert found == sorted(found)
-    for place in found:
-        assert given[place]
+@given(st.text("ab?-\u00a0\u3000é "))
+def test_preprocess_counts_the_same_tokens(line):
+    """So links made by `align` fit `train --guide` where the text is tokenised already."""
+    assert Text(TextConfig("en", tokenizer="none")).tokenise(line) == split_tokens(line)
 
 
-def test_token_places_by_hand():
-    assert token_places("a  b,   c", ["a", "b", ",", "c"]) == [0, 2, 2, 5]
-    assert token_places("  a", ["a"]) == [2]
-    assert token_places("", []) == []
+@given(data=st.data(), pair=st.tuples(LINES, LINES), raw=st.booleans())
+def test_more_spaces_change_no_link(trained, data, pair, raw):
+    wide = tuple(data.draw(widened(line)) for line in pair)
+    for options in (
+        AlignOptions(raw=raw),
+        AlignOptions(raw=raw, method="threshold", threshold=0.1),
+    ):
+        one, other = align([trained], [pair, wide], options)
+        assert (one.source, one.target, one.links) == (other.source, other.target, other.links)
+        assert (one.source, one.target) == tuple(map(split_tokens, pair))
+        np.testing.assert_allclose(one.attention, other.attention, atol=1e-5)
 
 
 # ----------------------------------------------------------------------------------- the toy model
@@ -240,11 +246,11 @@ def test_links_stay_within_the_given_tokens(trained):
         found = list(align([trained], AWKWARD, AlignOptions(raw=is_raw)))
         assert len(found) == len(AWKWARD)
         for (source, target), one in zip(AWKWARD, found, strict=True):
-            given = source.split(" "), target.split(" ")
+            given = split_tokens(source), split_tokens(target)
             assert (one.source, one.target) == given
             assert one.attention.shape == (len(given[1]), len(given[0]) + 1)
             np.testing.assert_allclose(one.attention.sum(1), 1.0, atol=1e-5)
-            assert all(given[0][j] and given[1][i] for j, i in one.links)
+            assert all(j < len(given[0]) and i < len(given[1]) for j, i in one.links)
         assert not any(one.links for one in found[:4])
 
 

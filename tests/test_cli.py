@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmtkit import __version__
-from nmtkit.links import SYMMETRISATIONS, parse_links, transpose
+from nmtkit.links import SYMMETRISATIONS, parse_links, split_tokens, transpose
 from tests.conftest import (
     SOURCE,
     TARGET,
@@ -81,7 +81,7 @@ def test_help_names_every_command():
     for arguments in (("--help",), ("-h",)):
         text = worked(*arguments)
         assert all(name in text for name in COMMANDS)
-    assert worked("--version") == f"nmtkit {__version__}\n"
+    assert worked("--version").startswith(f"nmtkit {__version__}\n")
     for name in COMMANDS:
         assert "Usage: nmtkit " + name in worked(name, "--help")
 
@@ -165,8 +165,8 @@ def test_alignments_of_its_own_output(toy, tmp_path, options):
             columns = written.split(" ||| ")
             given, text = lines[int(columns[0])], columns[1]
         for j, i in parse_links(between, "here"):
-            assert given.split(" ")[j]
-            assert text.split(" ")[i]
+            assert j < len(split_tokens(given))
+            assert i < len(split_tokens(text))
     if options == ("--tokenized",):
         known = [source for source, _ in toy.common]
         right = sum(
@@ -231,15 +231,15 @@ def test_align_does_not_depend_on_the_batch_and_keeps_every_line(toy, tmp_path):
         assert lines[-4:] == ["", "", "", "0-0"]
         for (source, target), line in zip(pairs, lines, strict=True):
             for j, i in parse_links(line, "here"):
-                assert source.removesuffix("\r").split(" ")[j]
-                assert target.removesuffix("\r").split(" ")[i]
+                assert j < len(split_tokens(source.removesuffix("\r")))
+                assert i < len(split_tokens(target.removesuffix("\r")))
 
 
 def test_raw_lines(toy, tmp_path):
     source = write(tmp_path / "s", [f"{SOURCE[0]}  {SOURCE[1]}?", f" {SOURCE[0]} {SOURCE[1]}"])
     target = write(tmp_path / "t", [f"{TARGET[1]}  {TARGET[0]}?", f"{TARGET[1]}   {TARGET[0]}"])
     options = ("--method", "threshold", "--raw", "--source", source, "--target", target)
-    assert worked("align", toy.model, *options) == "0-2 2-0 2-2\n1-3 2-0\n"
+    assert worked("align", toy.model, *options) == "0-1 1-0 1-1\n0-1 1-0\n"
 
 
 @pytest.mark.parametrize("method", SYMMETRISATIONS)

@@ -86,6 +86,24 @@ def test_errors_by_kind_and_class(files):
     assert "errors" not in json.loads(worked(*given[:-1], "--json"))[str(files["bad"])]
 
 
+def test_tables_for_papers(files):
+    """What can be pasted: nothing of a system's name or a link is taken for markup."""
+    given = ("score", files["good"], files["bad"], "--gold", files["gold"], "--bootstrap", 100)
+    latex = worked(*given, "--table", "latex").split("\n")
+    assert [latex[0], latex[-1]] == ["\\begin{tabular}{lrrrrrrrrr}", ""]
+    assert "AER 95 \\%" in latex[2]
+    assert [cell.strip() for cell in latex[4].split("&")][1:4] == ["0.00", "100.00", "100.00"]
+    assert all(line.startswith("% ") for line in latex[latex.index("\\end{tabular}") + 1 : -1])
+    texts = ("--source", files["source"], "--target", files["target"])
+    asked = ("--differences", 1, "--table", "markdown")
+    lines = worked("score", files["good"], files["bad"], "--gold", files["gold"], *texts, *asked)
+    assert "\n**Sentences that differ most (3-4 sure, 3p4 possible, 3x4 wrong)**\n\n" in lines
+    row = next(line for line in lines.split("\n") if line.startswith("| 1 "))
+    assert [cell.strip() for cell in row.split("|")][4:] == [
+        *("1-1 old / alte<br>2p2 [house] / Haus", "1x2 old / Haus", "")
+    ]
+
+
 def test_streams_and_formats(files, tmp_path):
     plain = worked("score", files["bad"], "--gold", files["gold"], "--json")
     gold = files["gold"].read_bytes()
@@ -128,6 +146,7 @@ def test_what_is_refused(files):
         (("--bootstrap", 100, "--test", "t"), "unknown test 't'"),
         (("--from", "farao"), "unknown link format 'farao': did you mean 'pharaoh'"),
         (("--source", "-", "--target", "-"), "only one file can be - (stdin)"),
+        (("--table", "tex"), "unknown table format 'tex': did you mean 'text'"),
     ):
         assert message in failed(*given, *options)
     for strays, message in (
@@ -135,12 +154,14 @@ def test_what_is_refused(files):
         (("--test", "bootstrap"), "--test is for --bootstrap"),
         (("--differences", 3), "--differences compares systems: give two or more"),
         (("--metric", "ter"), "--metric goes with --reference, not --gold"),
-        (("--device", "cpu"), "--device goes with --model, not --gold"),
+        (("--device", "cpu"), "--device goes with --model or --comet, not --gold"),
         (("--source", "x"), "--source and --target go together"),
+        (("--randomisation", 100), "--randomisation goes with --reference, not --gold"),
+        (("--table", "latex", "--json"), "--table and --json: choose one"),
     ):
         assert message in misused(*given, *strays)
     text = ("score", files["source"], "--reference", files["source"])
     pair = ("--source", files["source"], "--target", files["source"])
     assert "--swap goes with --gold, not --reference" in misused(*text, "--swap")
-    assert "go with --gold or --model" in misused(*text, *pair)
+    assert "--target goes with --gold or --model, not --reference" in misused(*text, *pair)
     assert "--errors goes with --gold" in misused("score", "--model", "m", *pair, "--errors")

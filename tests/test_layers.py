@@ -18,12 +18,12 @@ PACKAGE = Path(nmtkit.__file__).parent
 LAYERS = [
     {"errors", "progress"},
     {"files"},
-    {"config", "vocabulary", "text", "corpus", "links", "score", "heatmap"},
+    {"config", "vocabulary", "text", "corpus", "links", "score", "heatmap", "curves"},
     {"data", "batches", "models", "device"},
     {"search", "checkpoint"},
     {"preprocess", "align", "likelihood"},
     {"translate"},
-    {"train"},
+    {"train", "api"},
     {"cli"},
     {"__main__"},
 ]
@@ -33,11 +33,13 @@ WITHIN_A_LAYER = {
     ("text", "vocabulary"),
     ("links", "corpus"),
     ("score", "links"),
+    ("score", "text"),
+    ("score", "vocabulary"),
     ("batches", "data"),
 }
 NEED_TORCH = {
     *("models", "batches", "device", "search", "checkpoint", "likelihood"),
-    *("translate", "align", "train"),
+    *("translate", "align", "train", "api"),
 }
 TERMINAL = {"typer", "click", "rich", "tqdm"}  # only cli speaks to a terminal
 MEASURES_WIDTH = {("heatmap", "rich.cells")}  # prints nothing: asks how wide a character is

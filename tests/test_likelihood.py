@@ -9,7 +9,15 @@ import pytest
 
 from nmtkit.batches import BatchSize
 from nmtkit.checkpoint import Trained, load
-from nmtkit.likelihood import LikelihoodOptions, LogProbability, log_probabilities, perplexity
+from nmtkit.errors import UserError
+from nmtkit.likelihood import (
+    LikelihoodOptions,
+    LogProbability,
+    NBestOptions,
+    log_probabilities,
+    perplexity,
+    rescore,
+)
 from nmtkit.search import SearchOptions
 from nmtkit.translate import TranslateOptions, translate
 from tests.conftest import failed, misused, raw, worked, write
@@ -74,6 +82,95 @@ def test_mistakes(toy, tmp_path):
     one, two = write(tmp_path / "one", ["a"]), write(tmp_path / "two", ["a", "b"])
     call = ("score", "--model", toy.model)
     assert "1 line, but" in failed(*call, "--source", one, "--target", two)
-    assert "go together" in misused(*call, "--source", one)
+    assert "either --target or --n-best" in misused(*call, "--source", one)
     assert "say one of" in misused(*call, "--gold", one)
     assert "no other files" in misused("score", one, *call[1:], "--source", one, "--target", one)
+
+
+# ----------------------------------------------------------------------------------- n-best lists
+
+
+def rescored(trained, sources, lines, batch=64, **options):
+    found = rescore([trained], sources, lines, NBestOptions(**options), one_by_one(batch), "list")
+    return list(found)
+
+
+def hypotheses(toy) -> tuple[list[str], list[str]]:
+    """Three sources, the second without hypotheses; the third's first hypothesis is the worst."""
+    (s1, t1), (_, wrong), (s3, t3) = toy.common[:3]
+    lines = [
+        f"0 ||| {raw(t1)} ||| LM= -1 d: -2 3 ||| -7.5",
+        f"2 ||| {raw(wrong)} {raw(wrong)} |||  ||| -1 ||| 0-0 1-1",
+        f"2 ||| {raw(t3)} ||| LM= -2 ||| -2",
+        f"2 ||| {raw(t3)} ||| LM= -3 ||| -3",
+    ]
+    return [raw(s1), "x", raw(s3)], lines
+
+
+def test_a_list_is_rescored_and_ranked(toy, trained):
+    sources, lines = hypotheses(toy)
+    texts = [line.split(" ||| ")[1] for line in lines]
+    pairs = list(zip([sources[0], *[sources[2]] * 3], texts, strict=True))
+    probabilities = list(log_probabilities([trained], pairs, LikelihoodOptions()))
+    first, worst, second, third = (
+        (f"{one.value:.6f}", f"{one.value / one.subwords:.6f}") for one in probabilities
+    )
+    assert rescored(trained, sources, lines) == [
+        f"0 ||| {texts[0]} ||| LM= -1 d: -2 3 Rescored= {first[0]} ||| {first[1]}",
+        f"2 ||| {texts[2]} ||| LM= -2 Rescored= {second[0]} ||| {second[1]}",
+        f"2 ||| {texts[3]} ||| LM= -3 Rescored= {third[0]} ||| {third[1]}",
+        f"2 ||| {texts[1]} ||| Rescored= {worst[0]} ||| {worst[1]} ||| 0-0 1-1",
+    ]
+    kept = rescored(trained, sources, lines, keep_order=True, feature="N")
+    assert kept == [
+        f"0 ||| {texts[0]} ||| LM= -1 d: -2 3 N= {first[0]} ||| -7.5",
+        f"2 ||| {texts[1]} ||| N= {worst[0]} ||| -1 ||| 0-0 1-1",
+        f"2 ||| {texts[2]} ||| LM= -2 N= {second[0]} ||| -2",
+        f"2 ||| {texts[3]} ||| LM= -3 N= {third[0]} ||| -3",
+    ]
+    plain = rescored(trained, sources, lines, length_penalty=0.0, batch=1)
+    assert [float(line.split(" ||| ")[3]) for line in plain] == pytest.approx(
+        [float(one[0]) for one in (first, second, third, worst)], abs=1e-4
+    )
+
+
+def test_its_own_list_keeps_its_order(toy, tmp_path):
+    """Both rank by the same value, whatever the length penalty."""
+    source = write(tmp_path / "s", [raw(source) for source, _ in toy.common[:6]])
+    for penalty in ("1", "0.5"):
+        own = ("--n-best", 3, "--length-penalty", penalty)
+        lines = worked("translate", toy.model, "--source", source, "--beam", 3, *own)
+        given = ("score", "--model", toy.model, "--source", source, "--n-best", "-")
+        found = worked(*given, "--length-penalty", penalty, stdin=lines)
+        best = [line for line in lines.split("\n") if line]
+        again = [line for line in found.split("\n") if line]
+        assert [line.split(" ||| ")[:2] for line in again[::3]] == [
+            line.split(" ||| ")[:2] for line in best[::3]
+        ]
+        for line in again[::3]:
+            features = line.split(" ||| ")[2].split()
+            assert float(features[1]) == pytest.approx(float(features[3]), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("0 ||| a ||| b", "list:2: expected NUMBER ||| TEXT ||| FEATURES ||| VALUE"),
+        ("x ||| a ||| ||| 1", "list:2: expected NUMBER"),
+        ("0 ||| a ||| Rescored= 1 ||| 1", "list:2: has a feature Rescored= already"),
+        ("3 ||| a ||| ||| 1", "list:2: the source has no sentence 3: they count from 0"),
+        ("0 ||| a ||| ||| 1", "list:2: sentence 0 comes after 1: sort the list"),
+    ],
+)
+def test_what_is_no_list(trained, line, message):
+    with pytest.raises(UserError, match=message.replace("|", r"\|")):
+        rescored(trained, ["a", "b"], ["1 ||| a ||| ||| 0", line])
+
+
+def test_options_of_lists(toy, tmp_path):
+    one = write(tmp_path / "one", ["a"])
+    call = ("score", "--model", toy.model, "--source", one)
+    assert "a feature's name has no space" in failed(*call, "--n-best", one, "--feature", "a b")
+    assert "only one of --source and --n-best" in failed(*call[:-1], "-", "--n-best", "-")
+    assert "not JSON" in misused(*call, "--n-best", one, "--json")
+    assert "--keep-order is for --n-best" in misused(*call, "--target", one, "--keep-order")

@@ -185,8 +185,12 @@ def test_unknown_format_is_refused_before_reading(tmp_path):
 
 def test_tokens_are_split_on_the_ascii_space_only():
     assert split_tokens("a\u00a0b \u3000 c\u2009d") == ["a\u00a0b", "\u3000", "c\u2009d"]
-    assert split_tokens("a  b") == ["a", "", "b"]
-    assert split_tokens("") == []
+    assert split_tokens("a\tb\u2028 c") == ["a\tb\u2028", "c"]
+
+
+def test_runs_of_spaces_separate_once_and_at_the_ends_nothing():
+    assert split_tokens("a  b   c") == split_tokens("  a b c ") == ["a", "b", "c"]
+    assert split_tokens("") == split_tokens(" ") == split_tokens("   ") == []
 
 
 def test_check_bounds():

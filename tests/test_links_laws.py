@@ -115,6 +115,23 @@ def test_any_conversion_keeps_links(tmp_path_factory, old, new, pairs):
     assert list(check_lines(folder / "new", new, *names.values())) == []
 
 
+@given(pairs=st.lists(one_to_one(), max_size=3), data=st.data())
+def test_more_spaces_in_the_texts_change_nothing(pairs, data):
+    spaces = st.integers(1, 3).map(lambda number: number * " ")
+    ends = st.sampled_from(["", " ", "  "])
+
+    def line(tokens):
+        inside = "".join(f"{token}{data.draw(spaces)}" for token in tokens[:-1])
+        return f"{data.draw(ends)}{inside}{''.join(tokens[-1:])}{data.draw(ends)}"
+
+    texts = [[line(getattr(one, side)) for one in pairs] for side in ("source", "target")]
+    given_links = [LinkedPair(one.gold) for one in pairs]
+    found = list(with_text(given_links, texts[0], texts[1]))
+    assert [(one.gold, one.source, one.target) for one in found] == [
+        (one.gold, one.source, one.target) for one in pairs
+    ]
+
+
 # ----------------------------------------------------------------------------------------- fuzz
 
 PIECES = [

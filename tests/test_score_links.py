@@ -176,7 +176,7 @@ def test_systems_and_texts_in_parallel():
     systems = [file("a", A, NONE), file("b", B, NONE)]
     found = list(in_parallel(systems, gold_file(), texts(("x  y", "u v"), ("", "w"))))
     assert found == [
-        Sentence(1, GOLD[0], (A, B), ["x", "", "y"], ["u", "v"]),
+        Sentence(1, GOLD[0], (A, B), ["x", "y"], ["u", "v"]),
         Sentence(2, GOLD[1], (NONE, NONE), [], ["w"]),
     ]
     found = list(in_parallel([file("a", A, NONE)], gold_file()))

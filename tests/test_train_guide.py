@@ -351,7 +351,11 @@ def test_files_that_are_refused(micro, links, gold, tmp_path):
         ([ONLY_LINKS, "guide="], "there is nothing to learn"),
         ([ONLY_LINKS, "guide_weight=0"], "there is nothing to learn"),
         ([ONLY_LINKS], "without translation there is no BLEU to stop by"),
-        ([ONLY_LINKS, "updates=1", "valid_gold={gold}", "select=loss"], "select = aer"),
+        ([ONLY_LINKS, "updates=1", "valid_gold={gold}"], "no BLEU or loss to select by: set"),
+        (
+            [ONLY_LINKS, "updates=1", "valid_gold={gold}", "select=loss"],
+            r"set training\.select=aer",
+        ),
         (["select=aer"], "select = aer needs valid_gold"),
         (["guide_rows=nxt"], "did you mean 'next'"),
         (["translation_weight=-1"], "translation_weight must be at least 0"),

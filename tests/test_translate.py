@@ -181,15 +181,15 @@ def test_links_of_tokens_are_the_known_ones(toy, trained):
 def test_links_speak_of_the_lines_as_they_stand(trained):
     """Spaces and joined marks on the way in and on the way out."""
     a, b, c = SOURCE[0], SOURCE[1].upper(), SOURCE[2]
-    line = f" {a}  {b}\t{c}?"  # its tokens: "", a, "", b TAB c?
+    line = f" {a}  {b}\t{c}?"  # its tokens: a, b TAB c?
     written = f"{TARGET[2]} {TARGET[1]} {TARGET[0]}"
     options = TranslateOptions(links=True)
     (output,) = outputs(trained, [line], options)
     assert output.text == f"{written}?"
-    assert links(output) == "1-2 3-0 3-1 3-2"
+    assert links(output) == "0-2 1-0 1-1 1-2"
     (output,) = outputs(trained, [line], replace(options, tokenized=True))
     assert output.text == f"{written} ?"
-    assert links(output) == "1-2 3-0 3-1 3-3"
+    assert links(output) == "0-2 1-0 1-1 1-3"
 
 
 # ----------------------------------------------------------------------------------- unknown words
@@ -231,3 +231,22 @@ def test_every_hypothesis_has_its_words_replaced(trained):
 def test_nothing_unknown_nothing_changed(toy, trained):
     lines = [source for source, _ in toy.common]
     assert texts(trained, lines, REPLACING) == texts(trained, lines)
+
+
+# ---------------------------------------------------------------------------------------- prefixes
+
+
+def test_prefixes_come_out_as_given(trained, subwords):
+    """Also what is not in the vocabulary, whole or in part."""
+    given = f"Ωmega {TARGET[0]}Ω4 x {TARGET[1]}"
+    options = TranslateOptions(tokenized=True, links=True, search=SearchOptions(beam=3, n_best=3))
+    for model in (trained, subwords):
+        lines = [f"{SOURCE[0]} {SOURCE[1]}"] * 2
+        given_out, plain = translate([model], lines, options, prefixes=[given, " "])
+        [alone] = translate([model], lines[:1], options)
+        assert [output.text for output in plain] == [output.text for output in alone]
+        for output in given_out:
+            assert f"{output.text} ".startswith(f"{given} ")
+            assert all(i < len(output.text.split(" ")) for _, i in output.links)
+    with pytest.raises(ValueError, match="argument"):
+        list(translate([trained], lines, options, prefixes=[given]))

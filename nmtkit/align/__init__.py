@@ -25,7 +25,6 @@ from nmtkit.align.reading import (
     check_attention,
     read_attention,
     rows_of,
-    token_places,
     turned,
     word_attention,
 )
@@ -53,7 +52,6 @@ __all__ = [
     "read_attention",
     "rows_of",
     "threshold_links",
-    "token_places",
     "turned",
     "word_attention",
 ]

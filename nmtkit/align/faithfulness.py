@@ -106,6 +106,11 @@ def faithfulness(
                 f"{trained.folder}: its architecture does not say how probable a translation is: "
                 "measure the faithfulness of another model"
             )
+        if not trained.translates:
+            raise UserError(
+                f"{trained.folder}: it was trained to align only, and cannot say how probable a "
+                "translation is: measure the faithfulness of another model"
+            )
     check_attention(models)
     read = Line.of_raw if options.raw else Line.of_tokens
     source, target = models[0].source, models[0].target

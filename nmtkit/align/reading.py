@@ -18,6 +18,7 @@ from nmtkit.align.extraction import Matrix
 from nmtkit.batches import length_sorted, with_end
 from nmtkit.checkpoint import Trained
 from nmtkit.errors import UserError
+from nmtkit.links import split_tokens
 from nmtkit.models.aligner import Aligner
 from nmtkit.models.seq2seq import AnySeq2Seq, Seq2Seq
 from nmtkit.search import force_decode
@@ -39,16 +40,6 @@ SHIFTS: dict[str, Callable[[AnySeq2Seq], int]] = {
 ROWS = (*SHIFTS, HEAD)
 
 
-def token_places(line: str, tokens: list[str]) -> list[int]:
-    """For every token of the processed line its place in `line` split on the ASCII space, or -1.
-
-    Unlike token_map's, places count the empty tokens that spaces in a row have between them.
-    """
-    given = [place for place, token in enumerate(line.split(" ")) if token]
-    found = token_map(" ".join(token for token in line.split(" ") if token), tokens)
-    return [given[index] if index >= 0 else -1 for index in found]
-
-
 @dataclass(frozen=True)
 class Line:
     """The words of one line, the ids of its subwords, and each subword's word (-1: none)."""
@@ -59,8 +50,8 @@ class Line:
 
     @staticmethod
     def of_tokens(text: Text, line: str) -> Line:
-        """The line's tokens as they are: split on the ASCII space only."""
-        tokens = line.split(" ")
+        """The line's tokens as they are: what runs of ASCII spaces separate."""
+        tokens = split_tokens(line)
         segmented = text.segment_tokens(tokens)
         return Line(tokens, text.ids(segmented), list(segmented.word_of))
 
@@ -71,9 +62,9 @@ class Line:
 
     @staticmethod
     def of_segmented(text: Text, line: str, segmented: Segmented) -> Line:
-        places = token_places(line, segmented.tokens)
+        places = token_map(line, segmented.tokens)
         word_of = [places[token] for token in segmented.word_of]
-        return Line(line.split(" "), text.ids(segmented), word_of)
+        return Line(split_tokens(line), text.ids(segmented), word_of)
 
 
 def word_attention(attention: Matrix, source: Line, target: Line, shift: int) -> Matrix:
@@ -168,7 +159,7 @@ def turned(trained: Trained) -> Trained | None:
     model = trained.model
     if not isinstance(model, Seq2Seq) or model.head is None:
         return None
-    return Trained(trained.folder, _Turned(model), trained.target, trained.source)
+    return Trained(trained.folder, _Turned(model), trained.target, trained.source, False)
 
 
 @torch.inference_mode()

@@ -12,12 +12,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from nmtkit import __version__
 from nmtkit.cli.align import align
+from nmtkit.cli.completion import take_named_shell
 from nmtkit.cli.preprocess import preprocess
 from nmtkit.cli.score import score
 from nmtkit.cli.train import train
 from nmtkit.cli.translate import translate
+from nmtkit.cli.versions import versions
 from nmtkit.errors import UserError
 
 app = typer.Typer(
@@ -32,14 +33,20 @@ for command in (preprocess, train, translate, score, align):
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"nmtkit {__version__}")
+        print(versions())
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Print the versions of nmtkit, Python and torch.",
+        ),
     ] = False,
 ) -> None:
     pass
@@ -54,6 +61,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")
+    take_named_shell()
     try:
         app(prog_name="nmtkit")
     except UserError as error:

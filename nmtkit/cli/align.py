@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nmtkit.cli.attention import AUTO, Reading, links_of, report_faithfulness
+from nmtkit.cli.completion import DEVICES, METHODS, SOFT_SYMMETRISATIONS, one_of
 from nmtkit.cli.found import Sinks
 from nmtkit.cli.links import LinksFile
 from nmtkit.cli.output import STREAM, WrongUsage, check_outputs
@@ -44,13 +45,17 @@ def align(
     source: Annotated[str | None, typer.Option(help="Source lines, tokens as given.")] = None,
     target: Annotated[str | None, typer.Option(help="Target lines, tokens as given.")] = None,
     out: Annotated[str, typer.Option(help="Links, a line for every pair.")] = STREAM,
-    format: Annotated[str, typer.Option(help=f"{', '.join(FORMATS)}.")] = "pharaoh",
+    format: Annotated[
+        str, typer.Option(autocompletion=one_of(FORMATS), help=f"{', '.join(FORMATS)}.")
+    ] = "pharaoh",
     gold: Annotated[
         Path | None,
         typer.Option(help="Gold links (talp) of these pairs: for --method auto, and on the page."),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Pairs read at once.")] = 64,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[
+        str, typer.Option(autocompletion=one_of(DEVICES), help="auto, cpu or cuda.")
+    ] = "auto",
     rows: Annotated[
         str | None,
         typer.Option(
@@ -62,6 +67,7 @@ def align(
     method: Annotated[
         str | None,
         typer.Option(
+            autocompletion=one_of(METHODS),
             rich_help_panel=_READ,
             help="argmax (the default), mutual, threshold; auto tries all and says the best.",
         ),
@@ -88,6 +94,7 @@ def align(
     symmetrize: Annotated[
         str | None,
         typer.Option(
+            autocompletion=one_of((*SYMMETRISATIONS, *SOFT_SYMMETRISATIONS)),
             rich_help_panel=_BOTH,
             help=f"Of each one's links: {', '.join(SYMMETRISATIONS)} (the default). Of models' "
             "attention: product, harmonic, competitive, posterior-union, posterior-intersection, "
@@ -113,7 +120,13 @@ def align(
         typer.Option(rich_help_panel=_FILES, help="Links to check: names every bad line."),
     ] = None,
     from_format: Annotated[
-        str, typer.Option("--from", rich_help_panel=_FILES, help="The format of those files.")
+        str,
+        typer.Option(
+            "--from",
+            autocompletion=one_of(FORMATS),
+            rich_help_panel=_FILES,
+            help="The format of those files.",
+        ),
     ] = "pharaoh",
     one_based: Annotated[
         bool, typer.Option("--one-based", rich_help_panel=_FILES, help="They count from 1.")
@@ -124,7 +137,10 @@ def align(
     heatmap: Annotated[
         Path | None, typer.Option(rich_help_panel=_SHOW, help="Folder for images (extra: plot).")
     ] = None,
-    heatmap_format: Annotated[str, typer.Option(rich_help_panel=_SHOW, help="png or svg.")] = "png",
+    heatmap_format: Annotated[
+        str,
+        typer.Option(autocompletion=one_of(_PICTURES), rich_help_panel=_SHOW, help="png or svg."),
+    ] = "png",
     page: Annotated[
         str | None, typer.Option(rich_help_panel=_SHOW, help="All pairs on one page: an HTML file.")
     ] = None,
@@ -170,7 +186,8 @@ def align(
     if page and Path(page).resolve() == Path(out).resolve():
         raise UserError("--out and --page cannot both be the same file")
     inputs = {"source": source, "target": target, "gold": gold, "compare": compare}
-    check_outputs((out, page), (*inputs.values(), forward, backward, convert, check))
+    read = (*inputs.values(), forward, backward, convert, check)
+    check_outputs((out, page), read, (*(models or ()), reverse), heatmap)
     streams = [given[name] for name, path in inputs.items() if str(path) == STREAM]
     if len(streams) > 1:
         raise UserError(f"only one of {' and '.join(streams)} can be - (stdin)")

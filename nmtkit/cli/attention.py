@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 from nmtkit.cli.found import Found
 from nmtkit.cli.output import WrongUsage, bar, in_pairs, say, table
 from nmtkit.errors import UserError, unknown
-from nmtkit.links import SYMMETRISATIONS, Gold, LinkedPair, check_bounds, in_step, read_gold
+from nmtkit.links import (
+    SYMMETRISATIONS,
+    Gold,
+    LinkedPair,
+    check_bounds,
+    in_step,
+    read_gold,
+    split_tokens,
+)
 
 if TYPE_CHECKING:
     from nmtkit.align import Aligned, AlignOptions, Choice
@@ -116,7 +124,7 @@ class Reading:
 def links_of(reading: Reading, apart: bool = False) -> Iterator[Found]:
     """The links of every pair, with the (forward) attention; `apart`: each direction's links too.
 
-    A line without tokens has none here, as in files of links. Options are checked at once.
+    Options are checked at once.
     """
     return _read(reading, reading.options(), apart)
 
@@ -136,9 +144,9 @@ def _read(reading: Reading, options: AlignOptions, apart: bool) -> Iterator[Foun
         both = None
         if apart and one.backward is not None and options.symmetrize not in BOTH:
             both = directions(one.attention, one.backward, options)
-        source, target = ([] if words == [""] else words for words in (one.source, one.target))
-        pair = LinkedPair(Gold(one.links, one.links), source, target, one.weights(), both)
-        yield Found(pair, one.attention[: len(target), : len(source)])
+        gold = Gold(one.links, one.links)
+        pair = LinkedPair(gold, one.source, one.target, one.weights(), both)
+        yield Found(pair, one.attention[:, :-1])
 
 
 def _chosen(
@@ -163,8 +171,8 @@ def _gold(path: Path, source: str, pairs: list[tuple[str, str]]) -> list[Gold]:
     """The gold links of the pairs; UserError unless they are of these."""
     found = []
     for number, (gold, pair) in enumerate(in_step(read_gold(path), pairs, (str(path), source)), 1):
-        lengths = [len(line.split(" ")) for line in pair]
-        check_bounds(gold.possible, lengths[0], lengths[1], f"{path}:{number}")
+        source_length, target_length = (len(split_tokens(line)) for line in pair)
+        check_bounds(gold.possible, source_length, target_length, f"{path}:{number}")
         found.append(gold)
     return found
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nmtkit.cli.output import table
+from nmtkit.cli.tables import Tables
 
 if TYPE_CHECKING:
     from nmtkit.score import AlignmentScore
@@ -18,34 +17,34 @@ if TYPE_CHECKING:
 MARKS = {"sure": "-", "possible": "p", "wrong": "x"}
 
 
-def print_report(systems: Sequence[SystemReport]) -> None:
-    """All tables that the reports have something for, on stdout."""
-    _print_scores(systems)
+def print_report(systems: Sequence[SystemReport], tables: Tables) -> None:
+    """All tables that the reports have something for."""
+    _print_scores(systems, tables)
     for one in systems:
         if one.differences is not None:
-            _print_differences(one, one.differences)
+            _print_differences(one, one.differences, tables)
     if systems[0].errors is not None:
-        _print_kinds(systems)
-        _print_classes(systems)
+        _print_kinds(systems, tables)
+        _print_classes(systems, tables)
 
 
-def _print_scores(systems: Sequence[SystemReport]) -> None:
+def _print_scores(systems: Sequence[SystemReport], tables: Tables) -> None:
     columns = ["links", "AER", "precision", "recall", "F1", "links/sentence"]
     if systems[0].aer_interval is not None:
         columns += ["AER 95 %"]
     if len(systems) > 1 and systems[1].paired is not None:
         columns += ["difference", "95 %", "p"]
     rows = [_score_row(one) for one in systems]
-    table("", columns, [row + [""] * (len(columns) - len(row)) for row in rows], sys.stdout)
+    tables.table("", columns, [row + [""] * (len(columns) - len(row)) for row in rows])
     interval = systems[0].aer_interval
     if interval is not None:
-        print(
+        tables.note(
             f"95 %: bootstrap over {systems[0].score.sentences} sentence pairs, "
             f"{interval.resamples} resamples, seed {interval.seed}"
         )
     if len(systems) > 1 and systems[1].paired is not None:
         test = systems[1].paired.test
-        print(f"difference: AER minus that of {systems[0].name}; p: paired {test}, two-sided")
+        tables.note(f"difference: AER minus that of {systems[0].name}; p: paired {test}, two-sided")
 
 
 def _score_row(one: SystemReport) -> list[str]:
@@ -60,7 +59,7 @@ def _score_row(one: SystemReport) -> list[str]:
     return row
 
 
-def _print_differences(one: SystemReport, found: Sequence[Difference]) -> None:
+def _print_differences(one: SystemReport, found: Sequence[Difference], tables: Tables) -> None:
     names = one.baseline, one.name
     columns = ["sentence", *(f"{name}: AER" for name in names), *(f"only {name}" for name in names)]
     rows = [
@@ -72,7 +71,7 @@ def _print_differences(one: SystemReport, found: Sequence[Difference]) -> None:
         for each in found
     ]
     title = "Sentences that differ most (3-4 sure, 3p4 possible, 3x4 wrong)"
-    table(title, columns, rows, sys.stdout)
+    tables.table(title, columns, rows)
 
 
 def _listed(difference: Difference, links: Marked) -> str:
@@ -84,7 +83,7 @@ def _listed(difference: Difference, links: Marked) -> str:
     return ("\n" if difference.sentence.source else " ").join(lines)
 
 
-def _print_kinds(systems: Sequence[SystemReport]) -> None:
+def _print_kinds(systems: Sequence[SystemReport], tables: Tables) -> None:
     found = [one.errors for one in systems if one.errors is not None]
     rows = []
     for kind in found[0].wrong:
@@ -92,10 +91,10 @@ def _print_kinds(systems: Sequence[SystemReport]) -> None:
     for kind in found[0].missed:
         rows.append([f"missed: {kind}", *(str(errors.missed[kind]) for errors in found)])
     title = "Errors: wrong links, and sure links missed"
-    table(title, ["kind", *(one.name for one in systems)], rows, sys.stdout)
+    tables.table(title, ["kind", *(one.name for one in systems)], rows)
 
 
-def _print_classes(systems: Sequence[SystemReport]) -> None:
+def _print_classes(systems: Sequence[SystemReport], tables: Tables) -> None:
     found = [one.errors.classes for one in systems if one.errors is not None]
     rows = [
         [
@@ -108,7 +107,7 @@ def _print_classes(systems: Sequence[SystemReport]) -> None:
         if any(c[classifier][label].links + score.possible for c in found)
     ]
     title = "AER of every class of links (wrong + missed)"
-    table(title, ["class", "sure", *(one.name for one in systems)], rows, sys.stdout)
+    tables.table(title, ["class", "sure", *(one.name for one in systems)], rows)
 
 
 def _with_errors(score: AlignmentScore) -> str:

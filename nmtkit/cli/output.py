@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -14,6 +14,9 @@ from nmtkit.corpus import read_lines
 from nmtkit.errors import UserError
 from nmtkit.files import atomic_writer
 from nmtkit.links import in_step
+
+if TYPE_CHECKING:
+    from nmtkit.checkpoint import Trained
 
 Item = TypeVar("Item")
 STREAM = "-"
@@ -51,12 +54,49 @@ def writing(path: str) -> Iterator[IO[str]]:
             yield file
 
 
-def check_outputs(outputs: Iterable[str | None], inputs: Iterable[str | Path | None]) -> None:
-    """UserError for an output file that is also an input: it would be lost."""
+def check_outputs(
+    outputs: Iterable[str | None],
+    inputs: Iterable[str | Path | None],
+    models: Iterable[Path | None] = (),
+    folder: Path | None = None,
+) -> None:
+    """UserError for an output that is also an input, or a file of a model: it would be lost.
+
+    A `folder` of outputs may not lie in a model directory either.
+    """
     read = {Path(name).resolve() for name in inputs if name is not None and str(name) != STREAM}
-    for name in outputs:
-        if name is not None and name != STREAM and Path(name).resolve() in read:
-            raise UserError(f"{name} is an input and would be replaced: choose another output")
+    folders = [model for model in models if model is not None]
+    files = [Path(name) for name in outputs if name is not None and name != STREAM]
+    for path in files:
+        if path.resolve() in read:
+            raise UserError(f"{path} is an input and would be replaced: choose another output")
+    for model in folders:
+        taken = [path for path in files if path.is_file() and _belongs(path, model)]
+        if folder is not None and _inside(folder.resolve(), model):
+            taken.append(folder)
+        if taken:
+            raise UserError(
+                f"{taken[0]} belongs to the model {model} and would be replaced: choose another "
+                "output"
+            )
+
+
+def _belongs(path: Path, model: Path) -> bool:
+    """Whether a file is one of a model directory's, itself or by a link of either."""
+    place = path.resolve()
+    if _inside(place, model) or _inside(path.parent.resolve(), model):
+        return True
+    return model.is_dir() and place in {file.resolve() for file in model.iterdir()}
+
+
+def _inside(place: Path, model: Path) -> bool:
+    return model.resolve() in (place, *place.parents)
+
+
+def warn_of_aligners(models: Iterable[Trained]) -> None:
+    """A line for every model whose decoder has not been trained; UserError for one without."""
+    for one in [one for one in models if one.seq2seq is not None and not one.translates]:
+        say(f"warning: {one.folder} was trained to align only: its translations mean nothing")
 
 
 def in_pairs(source: str, target: str) -> Iterator[tuple[str, str]]:

@@ -6,13 +6,17 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nmtkit.cli.completion import ARCHITECTURES, DEVICES, PRESETS, one_of
 from nmtkit.cli.output import say
 
-_RUN = "How long (whichever first)"
+if TYPE_CHECKING:
+    from nmtkit.train.tensorboard import TensorBoard
+
+_RUN, _SHOW = "How long (whichever first)", "Watching"
 
 
 def train(
@@ -21,12 +25,17 @@ def train(
         Path | None, typer.Argument(help="Prepared corpus; may be left out if --config names it.")
     ] = None,
     arch: Annotated[
-        str | None, typer.Option(help="rnnsearch (the default), rnnencdec, ibm1 or hmm.")
+        str | None,
+        typer.Option(
+            autocompletion=one_of(ARCHITECTURES),
+            help="rnnsearch (the default), rnnencdec, ibm1 or hmm.",
+        ),
     ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Sizes and optimiser: tiny, small, base, paper, aligner; none: the paper's, Adam."
+            autocompletion=one_of(PRESETS),
+            help="Sizes and optimiser: tiny, small, base, paper, aligner; none: the paper's, Adam.",
         ),
     ] = None,
     config: Annotated[
@@ -42,9 +51,16 @@ def train(
         typer.Option(rich_help_panel=_RUN, help="By the clock, validation included; 0: no limit."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="1 unless said otherwise.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto (the default), cpu or cuda.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(autocompletion=one_of(DEVICES), help="auto (the default), cpu or cuda."),
+    ] = None,
     precision: Annotated[
-        str | None, typer.Option(help="float32 (the default) or bfloat16 (CUDA).")
+        str | None,
+        typer.Option(
+            autocompletion=one_of(("float32", "bfloat16")),
+            help="float32 (the default) or bfloat16 (CUDA).",
+        ),
     ] = None,
     guide: Annotated[
         Path | None,
@@ -52,14 +68,27 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model.")] = False,
+    curve: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=_SHOW,
+            help="Draw loss and scores (.png, .svg) when the run ends; without a corpus: of the "
+            "run in --out as it is (extra: plot).",
+        ),
+    ] = None,
+    tensorboard: Annotated[
+        bool,
+        typer.Option(
+            "--tensorboard",
+            rich_help_panel=_SHOW,
+            help="Write events into --out (extra: tensorboard).",
+        ),
+    ] = False,
 ) -> None:
     """Train a model on a prepared corpus. Later settings win: preset, --config, --set, options.
 
     Without limits the run ends after training.patience (10) validations without a new best.
     """
-    from nmtkit import train as core
-    from nmtkit.train.state import FOLDER
-
     given = {
         "epochs": epochs, "updates": updates, "minutes": minutes,
         "seed": seed, "device": device, "precision": precision,
@@ -68,26 +97,65 @@ def train(
     assignments += [f"training.{key}={value}" for key, value in given.items() if value is not None]
     if guide is not None:
         assignments.append(f"training.guide={json.dumps(str(guide), ensure_ascii=False)}")
-    reporter = Terminal()
+    if curve is not None:
+        from nmtkit.curves import check_picture, save_curves
+
+        check_picture(curve)
+        if not (data or config or arch or preset or assignments or resume or overwrite):
+            save_curves(curve, [out])
+            return
+
+    from nmtkit import train as core
+    from nmtkit.train.state import FOLDER
+
+    terminal = Terminal()
+    board = _tensorboard(out) if tensorboard else None
+    watching: list[Terminal | TensorBoard] = [terminal, board] if board else [terminal]
+    reporter = core.Together(*watching)
+    before = _stamp(out)
     try:
         if resume and not (data or arch or preset or config):
             settings = core.settings_to_resume(out, assignments)
         else:
             folder = str(data) if data else None
             settings = core.settings_from(folder, arch, preset, config, assignments)
+        if board and isinstance(settings.training, core.EMConfig):
+            board.hold()
         if resume:
             core.resume(settings, out, reporter)
         else:
             core.train(settings, out, reporter, overwrite)
+        if board:
+            board.release()
     except KeyboardInterrupt:
-        if (out / FOLDER).is_dir():
+        if not resume and _stamp(out) == before:
+            say(f"stopped: {out} is as it was" if before else "stopped: nothing is kept")
+        elif (out / FOLDER).is_dir():
             say(f"stopped: nmtkit train --resume --out {out} goes on from the last validation")
         else:
             say("stopped: nothing is kept: train again with --overwrite")
         raise
     finally:
-        reporter.close()
+        for one in watching:
+            one.close()
+    if curve is not None:
+        save_curves(curve, [out])
     say(f"wrote {out}")
+
+
+def _stamp(out: Path) -> tuple[int, int] | None:
+    """Tells the model in a folder from another that took its place; None: there is none."""
+    try:
+        found = (out / "config.toml").stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _tensorboard(out: Path) -> TensorBoard:
+    from nmtkit.train.tensorboard import TensorBoard
+
+    return TensorBoard(out)
 
 
 class Terminal:

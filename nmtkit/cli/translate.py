@@ -1,18 +1,18 @@
-"""nmtkit translate."""
+"""nmtkit translate: its options, and what goes with what."""
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nmtkit.cli.output import STREAM, bar, check_outputs, writing
+from nmtkit.cli.output import STREAM, check_outputs
+from nmtkit.cli.translating import Streams, read_dictionary, read_glossary, run
 from nmtkit.errors import UserError
 
-_SEARCH, _WORDS, _FILES = "Search", "Words and links", "Files"
+_SEARCH, _DRAW, _WORDS = "Search", "Sampling", "Words and links"
+_TERMS, _FILES = "Terms and markup", "Files"
 
 
 def translate(
@@ -23,7 +23,10 @@ def translate(
         str | None,
         typer.Option(rich_help_panel=_FILES, help="Links of the output, Pharaoh format."),
     ] = None,
-    beam: Annotated[int, typer.Option(rich_help_panel=_SEARCH, min=1, help="Hypotheses kept.")] = 5,
+    beam: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=_SEARCH, min=1, help="Hypotheses kept: 5 by default."),
+    ] = None,
     length_penalty: Annotated[
         float,
         typer.Option(
@@ -37,6 +40,39 @@ def translate(
             min=1,
             help="Print N for a line, Moses ||| format; links too are then N.",
         ),
+    ] = None,
+    diversity: Annotated[
+        float,
+        typer.Option(
+            rich_help_panel=_SEARCH,
+            min=0,
+            help="What a word costs, in nats, for each better one after the same beginning.",
+        ),
+    ] = 0.0,
+    prefix: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=_SEARCH, help="Raw text: line i begins translation i; blank: nothing."
+        ),
+    ] = None,
+    forbid_unknown: Annotated[
+        bool,
+        typer.Option("--forbid-unknown", rich_help_panel=_SEARCH, help="Never write <unk>."),
+    ] = False,
+    sample: Annotated[
+        bool,
+        typer.Option("--sample", rich_help_panel=_DRAW, help="Draw translations, with --n-best N."),
+    ] = False,
+    temperature: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=_DRAW, help="Below 1 nearer to the most probable."),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=_DRAW, min=1, help="Of the K most probable words only."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(rich_help_panel=_DRAW, min=0, help="1 by default.")
     ] = None,
     replace_unknown: Annotated[
         bool,
@@ -59,72 +95,98 @@ def translate(
             rich_help_panel=_WORDS, help="Attention row of a word, as in align (predicting)."
         ),
     ] = None,
+    show_attention: Annotated[
+        bool,
+        typer.Option(
+            "--show-attention",
+            rich_help_panel=_WORDS,
+            help="Draw the last line's attention; at a terminal, each line's.",
+        ),
+    ] = False,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=_TERMS, help="source term TAB target term a line: must be used."
+        ),
+    ] = None,
+    markup: Annotated[
+        bool,
+        typer.Option(
+            "--markup", rich_help_panel=_TERMS, help="Lines are XML or HTML: keep the tags."
+        ),
+    ] = False,
     batch: Annotated[int, typer.Option(min=1, help="Sentences searched at once.")] = 64,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Translate raw text, a line a line: stdin to stdout. A blank line stays blank."""
-    from nmtkit import device as devices
-    from nmtkit.align import AlignOptions
-    from nmtkit.batches import BatchSize
-    from nmtkit.checkpoint import load_all
-    from nmtkit.corpus import read_lines
-    from nmtkit.links import format_pharaoh
-    from nmtkit.search import SearchOptions
-    from nmtkit.translate import TranslateOptions
-    from nmtkit.translate import translate as core
-
+    _check_drawing(sample, beam, diversity, temperature, top_k, seed)
     if dictionary and not replace_unknown:
         raise UserError("--dictionary is for --replace-unknown: say that too")
+    if forbid_unknown and replace_unknown:
+        raise UserError("--forbid-unknown leaves nothing to --replace-unknown: say one of them")
+    if markup and alignments:
+        raise UserError("--alignments are of lines without tags: leave out --markup")
     if alignments == out:
         raise UserError(f"--alignments and --out cannot both be {out}")
-    check_outputs((out, alignments), (source, dictionary))
-    if n_best and n_best > beam:
-        raise UserError(f"--n-best {n_best} needs at least --beam {n_best}, not {beam}")
+    inputs = {"source": source, "prefix": prefix, "dictionary": dictionary, "glossary": glossary}
+    check_outputs((out, alignments), inputs.values(), models)
+    streams = [f"--{name}" for name, path in inputs.items() if str(path) == STREAM]
+    if len(streams) > 1:
+        raise UserError(f"only one of {' and '.join(streams)} can be - (stdin)")
+
+    from nmtkit.align import AlignOptions
+    from nmtkit.batches import BatchSize
+    from nmtkit.search import Sampling, SearchOptions
+    from nmtkit.translate import TranslateOptions
+
+    kept = SearchOptions.beam if beam is None else beam
+    if n_best and n_best > kept and not sample:
+        raise UserError(f"--n-best {n_best} needs at least --beam {n_best}, not {kept}")
     size = BatchSize(sentences=batch, tokens=max(4000, batch), pool=1)
-    align = AlignOptions(batch=size) if rows is None else AlignOptions(rows=rows, batch=size)
     try:
-        search = SearchOptions(beam=beam, length_penalty=length_penalty, n_best=n_best or 1)
+        drawing = Sampling(
+            Sampling.temperature if temperature is None else temperature,
+            Sampling.top_k if top_k is None else top_k,
+            Sampling.seed if seed is None else seed,
+        )
+        search = SearchOptions(
+            beam=kept,
+            length_penalty=length_penalty,
+            n_best=n_best or 1,
+            diversity=diversity,
+            forbid_unknown=forbid_unknown,
+            sampling=drawing if sample else None,
+        )
     except ValueError as error:
         raise UserError(str(error)) from error
     options = TranslateOptions(
         search=search,
-        align=align,
+        align=AlignOptions(rows=rows, batch=size),
         links=alignments is not None,
         replace_unknown=replace_unknown,
-        dictionary=_read_dictionary(dictionary) if dictionary else {},
+        dictionary=read_dictionary(dictionary) if dictionary else {},
         tokenized=tokenized,
         batch=size,
-        # A person at a terminal is answered line by line.
-        read_ahead=1 if source == STREAM and sys.stdin.isatty() else TranslateOptions.read_ahead,
+        glossary=read_glossary(glossary) if glossary else {},
+        markup=markup,
+        attention=show_attention,
     )
-    loaded = load_all(models, devices.resolve(device))
-    with ExitStack() as stack:
-        lines = stack.enter_context(writing(out))
-        links = stack.enter_context(writing(alignments)) if alignments else None
-        for number, outputs in enumerate(core(loaded, read_lines(source), options, bar)):
-            for output in outputs:
-                if n_best:
-                    lines.write(
-                        f"{number} ||| {output.text} ||| LogProb= {output.log_prob:.6f} "
-                        f"||| {output.value:.6f}\n"
-                    )
-                else:
-                    lines.write(output.text + "\n")
-                if links:
-                    links.write(format_pharaoh(output.links) + "\n")
+    run(models, device, Streams(source, prefix, out, alignments), options, n_best is not None)
 
 
-def _read_dictionary(path: Path) -> dict[str, str]:
-    """Source word TAB translation a line; more columns, such as a probability, are left alone.
-
-    A word's first line wins.
-    """
-    from nmtkit.corpus import clean_line, read_lines
-
-    entries: dict[str, str] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        columns = line.split("\t")
-        if len(columns) < 2 or not columns[0] or not columns[1]:
-            raise UserError(f"{path}:{number}: expected a source word, TAB, its translation")
-        entries.setdefault(columns[0], clean_line(columns[1]))
-    return entries
+def _check_drawing(
+    sample: bool,
+    beam: int | None,
+    diversity: float,
+    temperature: float | None,
+    top_k: int | None,
+    seed: int | None,
+) -> None:
+    """UserError for options of sampling without it, and of beams with it."""
+    drawing = {"--temperature": temperature, "--top-k": top_k, "--seed": seed}
+    given = [name for name, value in drawing.items() if value is not None]
+    if given and not sample:
+        raise UserError(f"{given[0]} is for --sample: say that too")
+    if sample and (beam is not None or diversity):
+        option = "--diversity" if beam is None else "--beam"
+        raise UserError(f"{option} does not go with --sample, which has no beam")

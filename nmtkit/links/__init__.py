@@ -1,7 +1,7 @@
 """Word alignment links: their file formats, checks, and the combination of two directions.
 
 A link is a pair (source, target) of token positions counted from 0; the links of one sentence pair
-are a frozenset, so repeated links are harmless. Tokens are the line split on the ASCII space only.
+are a frozenset, so repeated links are harmless. Tokens are what runs of ASCII spaces separate.
 """
 
 from nmtkit.links.convert import (

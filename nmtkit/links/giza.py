@@ -26,8 +26,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from nmtkit.errors import UserError
-from nmtkit.links.pair import Gold, Link, LinkedPair, transpose
-from nmtkit.links.parts import MAX_SENTENCE, at, read_number, shown, words
+from nmtkit.links.pair import Gold, Link, LinkedPair, split_tokens, transpose
+from nmtkit.links.parts import MAX_SENTENCE, at, read_number, shown
 
 HEADER = re.compile(
     r"# [Ss]entence pair \(([0-9]+)\) source length ([0-9]+) target length ([0-9]+)( .*)?"
@@ -108,11 +108,11 @@ def _parse_giza(
             )
         source_length, target_length = read_number(match[2]), read_number(match[3])
     with at(targets[0]):
-        target = words(targets[1])
+        target = split_tokens(targets[1])
         if len(target) != target_length:
             raise ValueError(f"{len(target)} words, but the target length is {target_length}")
     with at(sources[0]):
-        listed = _listed(words(sources[1]))
+        listed = _listed(split_tokens(sources[1]))
         if not listed or listed[0][0] != "NULL":
             raise ValueError("the line should begin with: NULL ({")
         if len(listed) - 1 != source_length:
@@ -172,7 +172,7 @@ def _parse_symal(count: Line, targets: Line, sources: Line) -> LinkedPair:
 
 def _side(line: str) -> tuple[list[str], list[int]]:
     """``3 the green house # 1 0 2`` -> the words and the numbers."""
-    fields = words(line)
+    fields = split_tokens(line)
     length = read_number(fields[0]) if fields else 0
     if len(fields) != 2 * length + 2 or fields[length + 1] != "#":
         raise ValueError(

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 
 from nmtkit.errors import UserError
-from nmtkit.links.pair import Gold, Link, LinkedPair
-from nmtkit.links.parts import MAX_SENTENCE, at, read_number, shown, words, write_probability
+from nmtkit.links.pair import Gold, Link, LinkedPair, split_tokens
+from nmtkit.links.parts import MAX_SENTENCE, at, read_number, shown, write_probability
 
 MAX_GAP = 99_999  # more sentences in a row without a link: a broken number, not a sparse file
 DECIMAL = re.compile(r"[0-9]{0,30}\.?[0-9]{1,30}([eE][-+]?[0-9]{1,3})?")
@@ -82,7 +82,7 @@ def read_naacl(lines: Iterator[tuple[str, str]]) -> Iterator[LinkedPair | UserEr
 
 def _parse(line: str) -> tuple[int, Link, bool, float | None]:
     """One line -> sentence, link (both from 1), sure, confidence. Raises ValueError."""
-    fields = words(line)
+    fields = split_tokens(line)
     if not 3 <= len(fields) <= 5:
         raise ValueError(f"{shown(line)} should be: sentence source target [S|P] [confidence]")
     number = read_number(fields[0], MAX_SENTENCE)

@@ -1,7 +1,7 @@
 """What is known of one sentence pair: its links, and where known its tokens and probabilities.
 
 A link is a pair (source, target) of token positions counted from 0; the links of one sentence pair
-are a frozenset, so repeated links are harmless. Tokens are the line split on the ASCII space only.
+are a frozenset, so repeated links are harmless. Tokens are what runs of ASCII spaces separate.
 """
 
 from __future__ import annotations
@@ -77,11 +77,14 @@ def transpose(links: Collection[Link]) -> Links:
 
 
 def split_tokens(line: str) -> list[str]:
-    """The tokens that positions count: split on single ASCII spaces, as gold alignments are.
+    """The tokens that positions count: what runs of ASCII spaces separate, and nothing else does.
 
-    Two spaces in a row have an empty token between them; an empty line has no token.
+    Spaces at the ends separate nothing; a line of spaces has no token.
+
+    >>> split_tokens("  the  green house ")
+    ['the', 'green', 'house']
     """
-    return line.split(" ") if line else []
+    return [token for token in line.split(" ") if token]
 
 
 def check_bounds(

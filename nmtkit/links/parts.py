@@ -1,4 +1,4 @@
-"""What the formats share: words, numbers, and errors that say what is wrong with them."""
+"""What the formats share: numbers, and errors that say what is wrong with them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,6 @@ def at(where: str) -> Iterator[None]:
 def shown(text: str) -> str:
     """``text`` quoted for an error message, and shortened where it is long."""
     return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
-
-
-def words(line: str) -> list[str]:
-    """What ASCII spaces, one or more, separate."""
-    return [word for word in line.split(" ") if word]
 
 
 def read_number(digits: str, limit: int = MAX_POSITION + 1) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from functools import cache, lru_cache
 
 from nmtkit.errors import UserError
-from nmtkit.links.pair import Gold, Link, Links
+from nmtkit.links.pair import Gold, Link, Links, split_tokens
 from nmtkit.links.parts import MAX_POSITION, shown
 
 __all__ = [
@@ -61,14 +61,14 @@ def format_talp(gold: Gold) -> str:
 def parse_pharaoh(line: str, one_based: bool = False, swap: bool = False) -> Gold:
     """Like ``parse_links``; all links are sure. Raises ValueError for a malformed line."""
     read = _token_reader("-", one_based, swap)
-    links = frozenset([read(token)[0] for token in line.split(" ") if token])
+    links = frozenset([read(token)[0] for token in split_tokens(line)])
     return Gold(links, links)
 
 
 def parse_talp(line: str, one_based: bool = False, swap: bool = False) -> Gold:
     """Like ``parse_gold``. Raises ValueError for a malformed line."""
     read = _token_reader("-p?", one_based, swap)
-    marked = [read(token) for token in line.split(" ") if token]
+    marked = [read(token) for token in split_tokens(line)]
     return Gold(
         frozenset([link for link, sure in marked if sure]),
         frozenset([link for link, _ in marked]),

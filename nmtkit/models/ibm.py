@@ -36,6 +36,8 @@ from nmtkit.models.aligner import Aligner
 from nmtkit.models.lexicon import LEAST, Lexicon
 from nmtkit.vocabulary import EOS, PAD
 
+MOST = 1_000_000  # pseudo-counts: beyond, nothing would be learnt from any corpus
+
 
 @dataclass(frozen=True)
 class TablesConfig:
@@ -51,8 +53,8 @@ class TablesConfig:
     def __post_init__(self) -> None:
         if not 0 < self.null < 1:
             raise ValueError(f"null must be between 0 and 1, got {self.null}")
-        if not 0 <= self.smoothing < float("inf"):
-            raise ValueError(f"smoothing must be 0 or more, got {self.smoothing}")
+        if not 0 <= self.smoothing <= MOST:
+            raise ValueError(f"smoothing must be from 0 to {MOST}, got {self.smoothing}")
         if self.prefix < 0:
             raise ValueError(f"prefix must be 0 or more, got {self.prefix}")
 
@@ -76,8 +78,10 @@ class HMMConfig(TablesConfig):
         super().__post_init__()
         if not 1 <= self.longest_jump <= 10_000:
             raise ValueError(f"longest_jump must be from 1 to 10000, got {self.longest_jump}")
-        if not 0 < self.jump_smoothing < float("inf"):
-            raise ValueError(f"jump_smoothing must be above 0, got {self.jump_smoothing}")
+        if not 0 < self.jump_smoothing <= MOST:
+            raise ValueError(
+                f"jump_smoothing must be above 0 and at most {MOST}, got {self.jump_smoothing}"
+            )
 
 
 class Reading(NamedTuple):

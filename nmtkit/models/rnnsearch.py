@@ -50,15 +50,13 @@ class RNNsearchConfig(RNNConfig):
     attention: int = 1000  # A, the paper's n'
     order: Literal["main-text", "appendix", "groundhog", "conditional"] = "main-text"
     temperature: float = 1.0  # τ: energies are divided by it; below 1, attention is sharper
-    coverage: bool = (
-        False  # attention sees how much of each source word it has had (Tu et al., 2016)
-    )
+    coverage: bool = False  # energies see the attention each word has had (Tu et al., 2016)
     alignment_head: bool = False  # also an attention that has read the whole target, to align by
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.temperature < float("inf"):
-            raise ValueError(f"temperature must be above 0, got {self.temperature}")
+        if not 0.01 <= self.temperature <= 100:
+            raise ValueError(f"temperature must be from 0.01 to 100, got {self.temperature}")
 
 
 def _with_attention(preset: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

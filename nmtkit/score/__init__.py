@@ -16,6 +16,7 @@ from nmtkit.score.text import (
     TOKENIZERS,
     Score,
     TextOptions,
+    Texts,
     looks_tokenised,
     score_text,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Score",
     "Sentence",
     "TextOptions",
+    "Texts",
     "in_parallel",
     "looks_tokenised",
     "score_links",

@@ -38,6 +38,12 @@ FEWEST = 100  # resamples; fewer say nothing about 2.5 % at either end
 ROUNDING = 1e-12  # two ways to the same difference may differ by this
 
 
+def check_resamples(resamples: int) -> None:
+    """Raise UserError for too few."""
+    if resamples < FEWEST:
+        raise UserError(f"{resamples} resamples are too few: use {FEWEST} or more")
+
+
 @dataclass(frozen=True)
 class Resampling:
     """``test`` is one of ``TESTS``. Raises UserError for another, or for too few resamples."""
@@ -47,8 +53,7 @@ class Resampling:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.resamples < FEWEST:
-            raise UserError(f"{self.resamples} resamples are too few: use {FEWEST} or more")
+        check_resamples(self.resamples)
         if self.seed < 0:
             raise UserError(f"seed must be 0 or more, got {self.seed}")
         if self.test not in TESTS:

@@ -7,7 +7,7 @@ command.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sacrebleu.metrics.base import Metric
@@ -28,13 +28,23 @@ class Score:
     value: float
     signature: str
     details: Mapping[str, Any] = field(default_factory=dict)
+    decimals: int = 2  # as many as are customary in print
 
     def to_json(self) -> dict[str, Any]:
-        """All fields as plain JSON values."""
-        return asdict(self)
+        """What it says, as plain JSON values."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "signature": self.signature,
+            "details": dict(self.details),
+        }
+
+    def printed(self) -> str:
+        """The value, rounded."""
+        return f"{self.value:.{self.decimals}f}"
 
     def __str__(self) -> str:
-        return f"{self.name} = {self.value:.2f}  [{self.signature}]"
+        return f"{self.name} = {self.printed()}  [{self.signature}]"
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,58 @@ class TextOptions:
     metrics: tuple[str, ...] = ("bleu", "chrf", "ter")
     tokenize: str = "13a"
     lowercase: bool = False
+
+    def check(self) -> None:
+        """Raise UserError for an unknown metric or tokenizer."""
+        for name in self.metrics:
+            if name not in METRICS:
+                raise unknown("metric", name, METRICS)
+        if self.tokenize not in TOKENIZERS:
+            raise unknown("tokenizer", self.tokenize, TOKENIZERS)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Systems' translations (file name -> lines), their reference, and, where needed, the source.
+
+    Line i of each belongs to line i of all others. The names are for errors.
+    """
+
+    systems: Mapping[str, Sequence[str]]
+    references: Sequence[str]
+    sources: Sequence[str] | None = None
+    reference_name: str = "the reference"
+    source_name: str = "the source"
+
+    def check(self) -> None:
+        """Raise UserError for different numbers of lines, and when there is nothing to compare."""
+        texts = [(self.reference_name, self.references), *self.systems.items()]
+        if self.sources is not None:
+            texts.append((self.source_name, self.sources))
+        for name, lines in texts:
+            if not lines:
+                raise UserError(f"{name} is empty: there is nothing to score")
+            if len(lines) != len(self.references):
+                lengths = len(lines), len(self.references)
+                raise mismatch((name, self.reference_name), lengths)
+        if not any(line.strip() for line in self.references):
+            raise UserError(
+                f"{self.reference_name} has only empty lines: there is nothing to compare with"
+            )
+
+    def only(self, rows: Sequence[int]) -> Texts:
+        """The same texts with only these lines, counted from 0."""
+        return replace(
+            self,
+            systems={name: [lines[row] for row in rows] for name, lines in self.systems.items()},
+            references=[self.references[row] for row in rows],
+            sources=None if self.sources is None else [self.sources[row] for row in rows],
+        )
+
+    def stripped(self) -> tuple[dict[str, list[str]], References]:
+        """Systems and references for sacrebleu: its command strips the end of every line too."""
+        systems = {name: [line.rstrip() for line in lines] for name, lines in self.systems.items()}
+        return systems, [[line.rstrip() for line in self.references]]
 
 
 References = list[list[str]]
@@ -108,40 +170,22 @@ def score_text(
     without text, and for different numbers of lines (``reference_name`` is the file to name).
     """
     options = TextOptions(tuple(metrics), tokenize, lowercase)
-    _check_options(options)
-    _check_texts(systems, references, reference_name)
-    # sacrebleu's command does the same to every line.
-    stripped = [[line.rstrip() for line in references]]
-    scorers = [METRICS[name](stripped, options) for name in options.metrics]
-    return {
-        system: [_score(scorer, [line.rstrip() for line in lines]) for scorer in scorers]
-        for system, lines in systems.items()
-    }
+    options.check()
+    texts = Texts(systems, references, reference_name=reference_name)
+    texts.check()
+    return scores_of(texts, options)
+
+
+def scores_of(texts: Texts, options: TextOptions) -> dict[str, list[Score]]:
+    """As ``score_text``, of texts and options that are known to be good."""
+    systems, references = texts.stripped()
+    scorers = [METRICS[name](references, options) for name in options.metrics]
+    return {name: [_score(s, lines) for s in scorers] for name, lines in systems.items()}
 
 
 def looks_tokenised(lines: Iterable[str]) -> bool:
     """Whether the text seems to be tokenised, which makes BLEU incomparable to others' numbers."""
     return sum(line.endswith(" .") for line in lines) >= TOKENISED_LINES
-
-
-def _check_options(options: TextOptions) -> None:
-    for name in options.metrics:
-        if name not in METRICS:
-            raise unknown("metric", name, METRICS)
-    if options.tokenize not in TOKENIZERS:
-        raise unknown("tokenizer", options.tokenize, TOKENIZERS)
-
-
-def _check_texts(
-    systems: Mapping[str, Sequence[str]], references: Sequence[str], reference_name: str
-) -> None:
-    for name, lines in [(reference_name, references), *systems.items()]:
-        if not lines:
-            raise UserError(f"{name} is empty: there is nothing to score")
-        if len(lines) != len(references):
-            raise mismatch((name, reference_name), (len(lines), len(references)))
-    if not any(line.strip() for line in references):
-        raise UserError(f"{reference_name} has only empty lines: there is nothing to compare with")
 
 
 def _score(scorer: Metric, hypotheses: list[str]) -> Score:

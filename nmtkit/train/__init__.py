@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,12 +13,12 @@ from nmtkit.checkpoint import CONFIG, Trained, vocabulary_of
 from nmtkit.config import Table, write_toml
 from nmtkit.data import PreparedCorpus
 from nmtkit.errors import UserError
-from nmtkit.files import check_output_folder
+from nmtkit.files import check_output_folder, output_folder
 from nmtkit.models import build_model
 from nmtkit.train.em import EMConfig
 from nmtkit.train.em_run import EMRun
 from nmtkit.train.optimise import OPTIMIZERS
-from nmtkit.train.records import Record, Reporter, Silent
+from nmtkit.train.records import Record, Reporter, Silent, Together
 from nmtkit.train.settings import Settings, TrainingConfig, preset_names, settings_from
 from nmtkit.train.state import Position
 from nmtkit.train.trainer import Trainer
@@ -31,6 +30,7 @@ __all__ = [
     "Reporter",
     "Settings",
     "Silent",
+    "Together",
     "TrainingConfig",
     "preset_names",
     "resume",
@@ -49,6 +49,9 @@ def train(
 ) -> Record:
     """Train a new model into the folder `out`; returns the last record of its metrics.jsonl.
 
+    An aligner appears whole or not at all, and a model that it replaces stays until then; the
+    directory of a network is there from the beginning, for its checkpoints.
+
     Raises UserError when `out` holds something (with `overwrite`: something else than a model),
     when the prepared corpus is broken, or when a GPU is asked for that is not there.
     """
@@ -57,16 +60,16 @@ def train(
     place = out.resolve()
     if place in (data := Path(settings.data).resolve(), *data.parents):
         raise UserError(f"{settings.data} lies in {out}, which is to be replaced: move it away")
-    try:
-        if place.exists():
-            shutil.rmtree(place)
-        place.mkdir(parents=True)
-    except OSError as error:
-        raise UserError(f"cannot make {out}: {error.strerror or error}") from error
-    run.trained.source.save(out, "source")
-    run.trained.target.save(out, "target")
-    write_toml(out / CONFIG, settings.to_table())
-    return run.run()
+    record: Record = {}
+    with output_folder(out, overwrite, CONFIG) as beside:
+        run.trained.source.save(beside, "source")
+        run.trained.target.save(beside, "target")
+        write_toml(beside / CONFIG, settings.to_table())
+        if isinstance(run, EMRun):
+            record = run.run(beside)
+    if isinstance(run, Trainer):
+        record = run.run()
+    return record
 
 
 def resume(settings: Settings, out: Path, reporter: Reporter | None = None) -> Record:

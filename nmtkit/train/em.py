@@ -26,6 +26,7 @@ from torch import Tensor
 
 from nmtkit.checkpoint import Trained
 from nmtkit.data import Bitext, Ids
+from nmtkit.errors import UserError
 from nmtkit.models.ibm import HMM, IBM1, Reading
 from nmtkit.models.lexicon import Lexicon
 from nmtkit.vocabulary import PAD, SPECIALS, Vocabulary
@@ -145,7 +146,7 @@ class Expectation:
 def expectation_maximisation(
     trained: Trained, model: IBM1, bitext: Bitext, config: EMConfig, updated: Updated
 ) -> Iterator[dict[str, object]]:
-    """Train `model`; after every epoch its figures."""
+    """Train `model`; after every epoch its figures. UserError when they are not finite."""
     began = time.monotonic()
     passes = Expectation(trained, model, bitext, config)
     kinds = ["ibm1"] * config.epochs
@@ -158,6 +159,11 @@ def expectation_maximisation(
             updated((epoch - 1 + part) / len(kinds), {"epoch": epoch, "minutes": minutes})
 
         loss, null = passes.epoch(kind == "ibm1", progress)
+        if not math.isfinite(loss):
+            raise UserError(
+                f"epoch {epoch}: the loss is not finite: set model.null and model.smoothing nearer "
+                "to their defaults"
+            )
         yield {
             "epoch": epoch,
             "of": kind,

@@ -19,7 +19,7 @@ LEAST = 0.01  # probability of a line in it
 
 
 class EMRun:
-    """One run into one model directory."""
+    """One run."""
 
     def __init__(
         self, config: EMConfig, corpus: PreparedCorpus, trained: Trained, reporter: Reporter
@@ -28,10 +28,9 @@ class EMRun:
         self.config, self.corpus, self.reporter = config, corpus, reporter
         self.trained, self.model = trained, trained.model
 
-    def run(self) -> Record:
-        """Train; write the tables and the lexicon. The last record of metrics.jsonl."""
+    def run(self, folder: Path) -> Record:
+        """Train; write tables and lexicon into `folder`. The last record of metrics.jsonl."""
         record: dict[str, object] = {}
-        folder = self.trained.folder
         for record in expectation_maximisation(
             self.trained, self.model, self.corpus.train, self.config, self.reporter.updated
         ):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-METRICS = "metrics.jsonl"
+from nmtkit.curves import METRICS
 
 Record = Mapping[str, object]
 
@@ -31,6 +31,21 @@ class Silent:
 
     def recorded(self, record: Record) -> None:
         pass
+
+
+class Together:
+    """Several reporters as one."""
+
+    def __init__(self, *reporters: Reporter) -> None:
+        self.reporters = reporters
+
+    def updated(self, done: float, record: Record) -> None:
+        for one in self.reporters:
+            one.updated(done, record)
+
+    def recorded(self, record: Record) -> None:
+        for one in self.reporters:
+            one.recorded(record)
 
 
 def write_record(folder: Path, record: Record, reporter: Reporter) -> int:

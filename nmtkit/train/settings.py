@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ from nmtkit.search import WIDEST
 from nmtkit.train.em import EMConfig
 
 DEFAULT_ARCHITECTURE = "rnnsearch"
+OPTIONS = ("seed", "updates", "minutes", "precision", "guide")  # of networks only, by their keys
 MAX_SEED = 2**63 - 1  # of torch's generators, and of TOML's integers
 
 
@@ -100,7 +101,9 @@ class TrainingConfig:
         if self.select == "aer" and not self.valid_gold:
             raise ValueError("select = aer needs valid_gold, the links of the validation pairs")
         if not self.translation_weight and self.select != "aer" and self.valid_gold:
-            raise ValueError("without translation there is no BLEU to select by: select = aer")
+            raise ValueError(
+                "without translation there is no BLEU or loss to select by: set training.select=aer"
+            )
         limited = bool(self.epochs or self.updates or self.minutes)
         if not self.translation_weight and not self.valid_gold and not limited:
             raise ValueError(
@@ -159,10 +162,20 @@ def settings_from(
     chosen, what = table.get("training", {}), f"{where} [training]"
     training: TrainingConfig | EMConfig
     if isinstance(model, TablesConfig):
+        _check_tables_training(chosen, what)
         training = build(EMConfig, chosen, what)
     else:
         training = build(TrainingConfig, chosen, what)
     return Settings(folder, model, training)
+
+
+def _check_tables_training(chosen: Table, where: str) -> None:
+    """UserError for a setting that only networks have."""
+    ours, theirs = ({field.name for field in fields(one)} for one in (EMConfig, TrainingConfig))
+    for key in chosen:
+        if key in theirs - ours:
+            option = f"--{key} (training.{key})" if key in OPTIONS else f"training.{key}"
+            raise UserError(f"{where}: ibm1 and hmm have no {key}: leave out {option}")
 
 
 def _over_preset(table: Table, preset: str) -> Table:

@@ -16,6 +16,7 @@ from torch import Tensor
 from nmtkit.align import HEAD, SHIFTS, AlignOptions, align, rows_of, turned
 from nmtkit.batches import Batch, BatchSize, Indices, epoch_batches, length_sorted
 from nmtkit.checkpoint import WEIGHTS, Trained, average, read_tensors, write_tensors
+from nmtkit.curves import METRICS
 from nmtkit.data import Bitext, PreparedCorpus
 from nmtkit.errors import UserError
 from nmtkit.files import atomic_writer
@@ -26,7 +27,7 @@ from nmtkit.search import SearchOptions
 from nmtkit.train.guide import read_valid_gold, read_word_links
 from nmtkit.train.guided import decoder_loss, head_loss
 from nmtkit.train.optimise import learning_rate
-from nmtkit.train.records import METRICS, Record, Reporter, write_record
+from nmtkit.train.records import Record, Reporter, write_record
 from nmtkit.train.resegment import resegment
 from nmtkit.train.settings import Settings, TrainingConfig
 from nmtkit.train.state import BEST, FOLDER, Position, load_state, save_state
@@ -182,10 +183,11 @@ class Trainer:
             position.skipped += 1
             self.skipped_in_a_row += 1
             if self.skipped_in_a_row == MOST_SKIPPED:
+                best = f"the best model so far is in {self.folder}"
+                kept = best if (self.folder / WEIGHTS).is_file() else "nothing has been kept yet"
                 raise UserError(
                     f"update {position.update}: the gradient was not finite {MOST_SKIPPED} times "
-                    "in a row: lower training.learning_rate or training.clip; the best model so "
-                    f"far is in {self.folder}"
+                    f"in a row: lower training.learning_rate or training.clip; {kept}"
                 )
         return Update(float(nll), tokens, norm)
 

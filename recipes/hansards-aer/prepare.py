@@ -4,8 +4,8 @@
 
 FOLDER holds train.{en,fr}.gz (or train-a.{en,fr}.gz), test.{en,fr,gold} and trial.{en,fr,gold}, in
 it or one folder below it, tokenised; gold links as 3-4 (sure) and 3p4 (possible), counted from 0.
-Writes OUT/all.{en,fr}, the first pairs of the training text of at most 100 words a side and then the
-test pairs, and copies of the test and trial files.
+Writes OUT/all.{en,fr}, the first pairs of the training text that have at most 100 words a side, and
+then the test pairs; and copies of the test and trial files.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ def find(folder: Path, *names: str) -> Path:
 
 def lines(path: Path) -> Iterator[str]:
     """Lines without their end; only a newline ends one."""
-    opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-    with opened as file:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         for line in file:
             yield line.decode("utf-8").removesuffix("\n")
 
@@ -46,6 +45,7 @@ def fits(line: str) -> bool:
 
 
 def main() -> None:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)

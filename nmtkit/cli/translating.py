@@ -1,0 +1,140 @@
+"""nmtkit translate at work: lines in, translations, links and talk out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import tee
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmtkit.cli.output import STREAM, bar, say, warn_of_aligners, writing
+from nmtkit.corpus import clean_line, read_lines
+from nmtkit.errors import UserError
+from nmtkit.links import format_pharaoh, in_step
+from nmtkit.progress import silent
+
+if TYPE_CHECKING:
+    from nmtkit.align import Aligned
+    from nmtkit.translate import Output, TranslateOptions
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Where lines come from and go to; "-" is stdin or stdout."""
+
+    source: str
+    prefix: str | None
+    out: str
+    alignments: str | None
+
+    @property
+    def typed(self) -> bool:
+        """Whether a person types the lines."""
+        return self.source == STREAM and sys.stdin.isatty()
+
+    def lines(self) -> tuple[Iterator[str], Iterator[str] | None]:
+        """The lines and their prefixes; UserError when one file ends before the other."""
+        lines = read_lines(self.source)
+        if self.prefix is None:
+            return lines, None
+        one, other = tee(in_step(lines, read_lines(self.prefix), (self.source, self.prefix)))
+        return (line for line, _ in one), (prefix for _, prefix in other)
+
+    def total(self) -> int | None:
+        """The number of lines, where they can be read twice and somebody watches."""
+        if sys.stderr.isatty() and self.source != STREAM and Path(self.source).is_file():
+            return sum(1 for _ in read_lines(self.source))
+        return None
+
+
+def run(
+    folders: list[Path], device: str, streams: Streams, options: TranslateOptions, listed: bool
+) -> None:
+    """Translate the lines; `listed`: as n-best lists. A line that is typed is answered at once."""
+    from nmtkit import device as devices
+    from nmtkit.checkpoint import load_all
+    from nmtkit.translate import TermCount, translate
+
+    models = load_all(folders, devices.resolve(device))
+    warn_of_aligners(models)
+    typed = streams.typed
+    progress = silent if typed else partial(bar, total=streams.total())
+    if typed:
+        options = replace(options, read_ahead=1)
+        if sys.stderr.isatty():
+            say("type a line to translate it; Ctrl-D ends")
+    lines, prefixes = streams.lines()
+    where = "standard input" if streams.source == STREAM else streams.source
+    terms = TermCount()
+    last: Aligned | None = None
+    with ExitStack() as stack:
+        text = stack.enter_context(writing(streams.out))
+        links = stack.enter_context(writing(streams.alignments)) if streams.alignments else None
+        found = translate(models, lines, options, progress, prefixes, where)
+        for number, outputs in enumerate(found):
+            for output in outputs:
+                text.write(_listed(number, output) if listed else output.text + "\n")
+                if links:
+                    links.write(format_pharaoh(output.links) + "\n")
+            terms += outputs[0].terms
+            last = outputs[0].aligned or last
+            if typed:
+                text.flush()
+                if last is not None and outputs[0].aligned is last:
+                    _draw(last)
+    if last is not None and not typed:
+        _draw(last)
+    if options.glossary:
+        say(
+            f"glossary: {sum(terms)} terms in the source; of the translations {terms.present} had "
+            f"them, {terms.put} were given them, {terms.missing} have no words linked to them"
+        )
+
+
+def _listed(number: int, output: Output) -> str:
+    return f"{number} ||| {output.text} ||| LogProb= {output.log_prob:.6f} ||| {output.value:.6f}\n"
+
+
+def _draw(aligned: Aligned) -> None:
+    """The attention on stderr; what goes to NULL is not drawn."""
+    from nmtkit.heatmap import text_heatmap
+
+    say(text_heatmap(aligned.attention[:, :-1], aligned.source, aligned.target, aligned.links))
+
+
+def read_dictionary(path: Path) -> dict[str, str]:
+    """Source word TAB translation a line; more columns, such as a probability, are left alone.
+
+    A word's first line wins.
+    """
+    entries: dict[str, str] = {}
+    for number, columns in _columns(path):
+        if len(columns) < 2 or not columns[0] or not columns[1]:
+            raise UserError(f"{path}:{number}: expected a source word, TAB, its translation")
+        entries.setdefault(columns[0], clean_line(columns[1]))
+    return entries
+
+
+def read_glossary(path: Path) -> dict[str, str]:
+    """Source term TAB target term a line; UserError for a term with two translations."""
+    entries: dict[str, str] = {}
+    places: dict[str, int] = {}
+    for number, columns in _columns(path):
+        if len(columns) != 2 or not all(clean_line(column).strip() for column in columns):
+            raise UserError(f"{path}:{number}: expected a source term, TAB, the target term")
+        term, target = (" ".join(clean_line(column).split()) for column in columns)
+        if entries.setdefault(term, target) != target:
+            raise UserError(
+                f"{path}:{number}: {term!r} has another translation in line {places[term]}: "
+                "keep one of them"
+            )
+        places.setdefault(term, number)
+    return entries
+
+
+def _columns(path: Path) -> Iterable[tuple[int, list[str]]]:
+    return ((number, line.split("\t")) for number, line in enumerate(read_lines(path), 1))

@@ -1,0 +1,145 @@
+"""Beam search.
+
+The beam is that of the authors' own code: it has K places, and a hypothesis that ends takes its
+place with it; the search of a sentence is over when all K have ended. All sentences' beams run in
+one batch, source-side tensors are held once a sentence, and a finished sentence leaves.
+
+Letters: B sentences (L of them still live), K places, R = L·K rows, S source length, T target
+length, V target vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nmtkit.models.seq2seq import AnySeq2Seq
+from nmtkit.search.allowed import Allowed, Prefixes
+from nmtkit.search.ensemble import Ensemble
+from nmtkit.search.options import Hypothesis, SearchOptions
+from nmtkit.vocabulary import BOS, EOS
+
+
+class _Beams:
+    """The live sentences' hypotheses; every tensor has the live sentences as dimension 0."""
+
+    def __init__(self, mask: Tensor, options: SearchOptions, prefixes: Prefixes | None) -> None:
+        sentences, device = len(mask), mask.device
+        self.options = options
+        self.allowed = Allowed(mask, options, prefixes)
+        self.sentence = torch.arange(sentences, device=device)
+        self.log_probs = torch.full((sentences, options.beam), -math.inf, device=device)
+        self.log_probs[:, 0] = 0.0
+        self.places = torch.full((sentences,), options.beam, device=device)
+        self.history = torch.empty((sentences, options.beam, 0), dtype=torch.long, device=device)
+        self.best_done = torch.full((sentences, options.n_best), -math.inf, device=device)
+        self.done: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+
+    def value(self, log_probs: Tensor, length: int | Tensor) -> Tensor:
+        penalty = torch.as_tensor(length, device=log_probs.device).double()
+        return log_probs / (penalty**self.options.length_penalty)
+
+    def advance(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of the next word (L·K, V) -> chosen words and their parents, (L, K).
+
+        Ended hypotheses move to `done`; a place without a hypothesis has log-probability -inf.
+        """
+        live, beam = self.log_probs.shape
+        size = log_probs.shape[1]
+        length = self.history.shape[2] + 1
+        log_probs = log_probs.view(live, beam, size)
+        self.allowed(log_probs, length)
+        candidates = log_probs + self.log_probs.unsqueeze(2)
+        choose = self._diverse if self.options.diversity else self._best
+        best, words, parents = choose(candidates)
+        ranks = torch.arange(beam, device=best.device)
+        best = best.masked_fill(ranks >= self.places.unsqueeze(1), -math.inf)
+        history = self.history.gather(1, parents.unsqueeze(2).expand(-1, -1, length - 1))
+        ended = (words == EOS) & (best > -math.inf)
+        if ended.any():
+            self._finish(ended, best, history, length)
+        self.log_probs = best.masked_fill(ended, -math.inf)
+        self.places = self.places - ended.sum(1)
+        self.history = torch.cat([history, words.unsqueeze(2)], 2)
+        return words, parents
+
+    def _best(self, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The K best of the candidates (L, K, V): log-probabilities, words and parents, (L, K)."""
+        live, beam, size = candidates.shape
+        best, flat = candidates.view(live, -1).topk(beam, 1)
+        return best, flat % size, flat // size
+
+    def _diverse(self, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As _best, but every candidate is put back by `diversity` for each better sibling.
+
+        Li, Monroe and Jurafsky (2016). The penalty only chooses who stays: it is part of no
+        log-probability, and not carried on.
+        """
+        live, beam, size = candidates.shape
+        siblings = min(beam, size)  # of one parent no more can stay
+        log_probs, words = candidates.topk(siblings, 2)
+        behind = torch.arange(siblings, device=candidates.device) * self.options.diversity
+        _, flat = (log_probs - behind).view(live, -1).topk(beam, 1)
+        best = log_probs.view(live, -1).gather(1, flat)
+        return best, words.view(live, -1).gather(1, flat), flat // siblings
+
+    def _finish(self, ended: Tensor, best: Tensor, history: Tensor, length: int) -> None:
+        values = self.value(best.double(), length).float()
+        of_ended = values.masked_fill(~ended, -math.inf)
+        both = torch.cat([self.best_done, of_ended], 1)
+        self.best_done = both.topk(self.options.n_best, 1).values
+        sentences = self.sentence.unsqueeze(1).expand_as(ended)[ended].tolist()
+        columns = (best[ended].tolist(), values[ended].tolist(), history[ended].tolist())
+        for b, log_prob, value, ids in zip(sentences, *columns, strict=True):
+            self.done[b].append(Hypothesis(tuple(ids), log_prob, value))
+
+    def going_on(self) -> Tensor:
+        """(L,) True where a live hypothesis is left that could still change the n best."""
+        best_live = self.log_probs.amax(1)
+        more = (self.places > 0) & (best_live > -math.inf)
+        if self.options.early_stop:
+            # A log-probability only falls, and no length divides it by more than the limit does.
+            bound = self.value(best_live.double(), self.allowed.limit).float()
+            more &= self.best_done[:, -1] < bound
+        return more
+
+    def select(self, sentences: Tensor) -> None:
+        for name in ("sentence", "log_probs", "places", "history", "best_done"):
+            setattr(self, name, getattr(self, name)[sentences])
+        self.allowed.select(sentences)
+
+
+@torch.inference_mode()
+def beam_search(
+    models: Sequence[AnySeq2Seq],
+    source: Tensor,
+    mask: Tensor,
+    options: SearchOptions,
+    prefixes: Prefixes | None = None,
+) -> list[list[Hypothesis]]:
+    """Translate source ids (B, S), mask (B, S): each sentence's n best hypotheses, best first.
+
+    A hypothesis begins with its sentence's prefix. The length limit of a sentence depends on its
+    own length and prefix only, so that neither padding nor the other sentences of the batch change
+    its result.
+    """
+    ensemble, beams = Ensemble(models, source, mask), _Beams(mask, options, prefixes)
+    ensemble.start(options.beam)
+    tokens = source.new_full((len(source) * options.beam,), BOS)
+    for _ in range(int(beams.allowed.limit.max())):
+        if not len(beams.sentence):
+            break
+        words, parents = beams.advance(ensemble.step(tokens))
+        going_on = beams.going_on()
+        rows = torch.arange(len(going_on), device=mask.device).unsqueeze(1) * options.beam + parents
+        kept = None
+        if not going_on.all():
+            kept = going_on.nonzero().squeeze(1)
+            rows, words = rows[kept], words[kept]
+            beams.select(kept)
+        ensemble.select(rows.flatten(), kept)
+        tokens = words.flatten()
+    return [sorted(done, key=lambda h: -h.value)[: options.n_best] for done in beams.done]

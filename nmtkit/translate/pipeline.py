@@ -1,0 +1,167 @@
+"""From lines to translations, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, repeat
+
+from nmtkit.align import Aligned, Matrix, check_attention
+from nmtkit.batches import length_sorted, with_end
+from nmtkit.checkpoint import Trained
+from nmtkit.links import Links
+from nmtkit.progress import Progress, silent
+from nmtkit.search import Hypothesis, beam_search, sample
+from nmtkit.text import token_map
+from nmtkit.translate.drafts import (
+    NO_PREFIX,
+    Draft,
+    Prefix,
+    Source,
+    attention_of,
+    draft,
+    links_of,
+    put_terms,
+    replace_unknown,
+)
+from nmtkit.translate.glossary import Glossary
+from nmtkit.translate.markup import parse
+from nmtkit.translate.options import Output, TranslateOptions
+from nmtkit.vocabulary import PAD
+
+
+def translate(
+    models: Sequence[Trained],
+    lines: Iterable[str],
+    options: TranslateOptions,
+    progress: Progress = silent,
+    prefixes: Iterable[str] | None = None,
+    where: str = "source",
+) -> Iterator[list[Output]]:
+    """The n best translations of every line, best first; a blank line's only one is empty.
+
+    Lines are read `read_ahead` at a time and searched longest first; the results come out in the
+    order of the lines and do not depend on how they were batched. `prefixes`, one a line and as
+    raw as the lines, are what the translations begin with; a blank one says nothing. `where` names
+    the lines in messages.
+
+    Raises UserError for a model that cannot do what is asked, and for malformed markup; ValueError
+    when there are not as many prefixes as lines.
+    """
+    if options.reads_attention:
+        check_attention(models)
+    sources = _read(models[0], lines, options, prefixes, where)
+    done: dict[int, list[Output]] = {}
+    due = 0
+    for number, outputs in progress(_searched(models, sources, options), "translating"):
+        done[number] = outputs
+        while due in done:
+            yield done.pop(due)
+            due += 1
+
+
+def _read(
+    trained: Trained,
+    lines: Iterable[str],
+    options: TranslateOptions,
+    prefixes: Iterable[str] | None,
+    where: str,
+) -> Iterator[Source]:
+    text = trained.source
+    pairs = zip(lines, repeat("") if prefixes is None else prefixes, strict=prefixes is not None)
+    for number, (line, beginning) in enumerate(pairs):
+        marked = parse(line, f"{where}:{number + 1}") if options.markup else None
+        if marked is not None:
+            line = marked.text
+        cut = text.segment(line)
+        prefix = _prefix(trained, beginning) if beginning else NO_PREFIX
+        yield Source(number, line, cut, text.ids(cut), prefix, marked)
+
+
+def _prefix(trained: Trained, line: str) -> Prefix:
+    cut = trained.target.segment(line)
+    return Prefix(cut.tokens, trained.target.ids(cut), cut.word_of)
+
+
+def _searched(
+    models: Sequence[Trained], sources: Iterator[Source], options: TranslateOptions
+) -> Iterator[tuple[int, list[Output]]]:
+    """Number and translations of every line, in the order of the search."""
+    glossary = Glossary(options.glossary, models[0].source, models[0].target)
+    while some := list(islice(sources, options.read_ahead)):
+        for one in some:
+            if not one.ids:
+                yield one.number, [_blank(one)]
+        present = [one for one in some if one.ids]
+        for rows in length_sorted([len(one.ids) for one in present], options.batch):
+            chosen = [present[row] for row in rows]
+            found = _search(models, chosen, options)
+            drafts = [
+                draft(models[0], one, hypothesis)
+                for one, hypotheses in zip(chosen, found, strict=True)
+                for hypothesis in hypotheses
+            ]
+            outputs = iter(_outputs(models, drafts, glossary, options))
+            for one, hypotheses in zip(chosen, found, strict=True):
+                yield one.number, list(islice(outputs, len(hypotheses))) or [_blank(one)]
+
+
+def _blank(source: Source) -> Output:
+    marked = source.marked
+    return Output("" if marked is None else marked.around(source.cut.tokens, "", [], frozenset()))
+
+
+def _search(
+    models: Sequence[Trained], sources: Sequence[Source], options: TranslateOptions
+) -> list[list[Hypothesis]]:
+    ids = with_end([one.ids for one in sources]).to(models[0].device)
+    networks = [model.seq2seq for model in models]
+    prefixes = [one.prefix.ids for one in sources]
+    if options.search.sampling is None:
+        return beam_search(networks, ids, ids != PAD, options.search, prefixes)
+    numbers = [one.number for one in sources]
+    return sample(networks, ids, ids != PAD, options.search, numbers, prefixes)
+
+
+def _outputs(
+    models: Sequence[Trained],
+    drafts: list[Draft],
+    glossary: Glossary,
+    options: TranslateOptions,
+) -> list[Output]:
+    """The drafts as lines, with all that the options ask for."""
+    if options.replace_unknown:
+        drafts = replace_unknown(models, drafts, options.align, options.dictionary)
+    if options.glossary:
+        drafts = put_terms(models, drafts, options.align, glossary, options.tokenized)
+    matrices: Sequence[Matrix | None] = [None] * len(drafts)
+    if options.links or options.markup or options.attention:
+        matrices = attention_of(models, drafts, options.align)
+    return [
+        _output(models[0], one, matrix, options)
+        for one, matrix in zip(drafts, matrices, strict=True)
+    ]
+
+
+def _output(
+    trained: Trained, one: Draft, matrix: Matrix | None, options: TranslateOptions
+) -> Output:
+    text = " ".join(one.words) if options.tokenized else trained.target.restore(one.words)
+    aligned, outer = None, Links()
+    if matrix is not None:
+        inner = links_of(matrix, options.align)
+        if options.links:
+            outer = _between_lines(one, text, inner)
+        if options.attention:
+            aligned = Aligned(one.source.cut.tokens, one.words, matrix, inner)
+        if one.source.marked is not None:
+            text = one.source.marked.around(one.source.cut.tokens, text, one.words, inner)
+    found = one.hypothesis
+    return Output(text, found.log_prob, found.value, outer, aligned, one.terms)
+
+
+def _between_lines(one: Draft, text: str, links: Links) -> Links:
+    """Links between the lines' own tokens, from those between the model's."""
+    source = token_map(one.source.line, one.source.cut.tokens)
+    target = token_map(text, one.words)
+    moved = {(source[j], target[i]) for j, i in links}
+    return frozenset((j, i) for j, i in moved if j >= 0 and i >= 0)
