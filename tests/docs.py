@@ -126,21 +126,27 @@ def _links_of_tools(folder: Path, name: str, links: list[str]) -> None:
         turned = ("--source", sides[1], "--target", sides[0])
         convert = ("align", "--convert", plain, "--format")
         if name == "test":
-            write(folder / f"giza.en-{language}", ["0-0"] * len(links))
-            write(folder / f"giza.{language}-en", ["0-0"] * len(links))
             worked(*convert, "giza", *words, "--out", folder / "giza.A3")
+            first = write(folder / "first.links", ["0-0"] * len(links))
+            given = ("align", "--convert", first, "--format", "giza", *words)
+            worked(*given, "--out", folder / f"giza.en-{language}")
+            _inverse(first, turned, folder / f"giza.{language}-en")
             for to in ("mine.naacl", "test.wa"):
                 worked(*convert, "naacl", "--out", folder / to)
         else:
             write(folder / "forward.links", links)
             write(folder / "backward.links", links)
             worked(*convert, "giza", *words, "--out", folder / "giza.en-fr.A3")
-            back = worked("align", "--convert", plain, "--swap")
-            inverse = write(folder / "inverse.links", back.splitlines())
-            given = ("align", "--convert", inverse, "--format", "giza", *turned)
-            worked(*given, "--out", folder / "giza.fr-en.A3")
+            _inverse(plain, turned, folder / "giza.fr-en.A3")
         both = ("align", "--forward", plain, "--backward", plain, "--format", "symal", *words)
         worked(*both, "--out", folder / "both.bal")
+
+
+def _inverse(links: Path, turned: tuple[str, ...], out: Path) -> None:
+    """What GIZA++'s inverse training would write: the links and texts exchanged."""
+    back = worked("align", "--convert", links, "--swap")
+    inverse = write(out.with_name("inverse.links"), back.splitlines())
+    worked("align", "--convert", inverse, "--format", "giza", *turned, "--out", out)
 
 
 def make_models(folder: Path) -> None:

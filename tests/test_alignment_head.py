@@ -211,8 +211,9 @@ def test_dropout_acts_in_training_only(rate: str) -> None:
 
 
 def trained(model: AnyModel) -> Trained:
-    sides = (Text(TextConfig(name, tokenizer="none", subwords="none")) for name in ("aa", "zz"))
-    return Trained(Path("models/fixed"), model, *sides)
+    texts = (Text(TextConfig(name, tokenizer="none", subwords="none")) for name in ("aa", "zz"))
+    source, target = texts
+    return Trained(Path("models/fixed"), model, source, target)
 
 
 def test_turned_is_the_other_direction(model: AnySeq2Seq) -> None:

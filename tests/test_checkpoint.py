@@ -132,7 +132,7 @@ def test_no_weights_yet(copy):
             r"the tensor attention\.V_c is missing",
         ),
         ("coverage = false", "coverage = 1", "coverage must be true or false, not 1"),
-        ("temperature = 1.0", "temperature = 0", "temperature must be above 0, got 0.0"),
+        ("temperature = 1.0", "temperature = 0", "temperature must be from 0.01 to 100"),
         ("[model]", "[modle]", "the table is missing"),
         ("maxout = 8", "maxout 8", r"config\.toml:\d+: not valid TOML"),
     ],

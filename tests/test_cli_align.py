@@ -275,10 +275,28 @@ def test_page_of_empty_lines(toy, tmp_path):
     source = write(tmp_path / "s", [SOURCE[0], "", " "])
     target = write(tmp_path / "t", ["", TARGET[0], TARGET[0]])
     texts = ("--source", source, "--target", target)
-    gold = write(tmp_path / "gold", ["", "", "1-0"])
+    gold = write(tmp_path / "gold", ["", "", ""])
     shown = ("--page", tmp_path / "page.html", "--gold", gold)
     assert worked("align", toy.model, *texts, *shown) == "\n\n\n"
     assert "3 sentence pairs" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_more_spaces_change_no_links_in_any_format(toy, tmp_path):
+    narrow = (f"{SOURCE[0]} {SOURCE[1]}", ""), (f"{TARGET[1]} {TARGET[0]}", TARGET[0])
+    wide = (f" {SOURCE[0]}   {SOURCE[1]} ", "  "), (f"{TARGET[1]}  {TARGET[0]}", f"  {TARGET[0]}")
+    texts = [
+        ("--source", write(tmp_path / f"{name}.s", s), "--target", write(tmp_path / f"{name}.t", t))
+        for name, (s, t) in (("narrow", narrow), ("wide", wide))
+    ]
+    for format in FORMATS:
+        one, other = (worked("align", toy.model, *text, "--format", format) for text in texts)
+        assert one == other
+        assert one
+    links = write(tmp_path / "links", ["0-1 1-0", ""])
+    for text in texts:
+        assert command("align", "--check", links, *text).code == 0
+        given = ("align", "--convert", links, "--from", "pharaoh", *text, "--format", "giza")
+        assert "source length 2 target length 2" in worked(*given)
 
 
 def test_warnings_of_pictures_are_said_once(toy, texts, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -87,12 +88,37 @@ def test_auto_needs_no_reverse_and_no_gold(headed, texts, links, tmp_path):
     assert aer(done.out, links, tmp_path) < 5
 
 
-def test_formats_and_faithfulness(headed, texts):
-    """Of the head, whose two directions a file can hold."""
+def test_formats_that_hold_two_directions(headed, texts):
     both = worked("align", headed, *texts, "--format", "symal", "--symmetrize", "intersection")
     assert len(lines_of(both)) == 3 * len(MICRO_PAIRS["train"])
-    found = json.loads(worked("align", headed, "--faithfulness", *texts, "--json"))
-    assert found["pairs"] == len(MICRO_PAIRS["train"])
+
+
+def test_a_decoder_that_has_not_been_trained(headed, texts, micro, tmp_path):
+    """It is said that its figures mean nothing; of the same model with another weight, nothing."""
+    warning = f"warning: {headed} was trained to align only: its translations mean nothing\n"
+    done = command("translate", headed, "--beam", 1, stdin="bada\n")
+    assert (done.code, done.err) == (0, warning)
+    done = command("score", "--model", headed, *texts)
+    assert (done.code, done.err.startswith(warning)) == (0, True)
+    n_best = write(tmp_path / "n-best", ["0 ||| a ||| ||| 0"])
+    done = command("score", "--model", headed, *texts[:2], "--n-best", n_best)
+    assert (done.code, done.err) == (0, warning)
+    message = failed("align", headed, "--faithfulness", *texts)
+    assert message.startswith(f"{headed}: it was trained to align only, and cannot say how")
+    trained = load(headed, CPU)
+    other = turned(trained)
+    assert other is not None
+    assert not trained.translates
+    assert not other.translates
+    copy = Path(shutil.copytree(headed, tmp_path / "m"))
+    text = (copy / "config.toml").read_text(encoding="utf-8")
+    assert "\ntranslation_weight = 0.0\n" in text or "\ntranslation_weight = 0\n" in text
+    for weight in ("translation_weight = 0.5\n", ""):
+        changed = re.sub(r"(?m)^translation_weight = .*\n", weight, text)
+        (copy / "config.toml").write_text(changed, encoding="utf-8")
+        assert command("translate", copy, "--beam", 1, stdin="bada\n").err == ""
+        found = json.loads(worked("align", copy, "--faithfulness", *texts, "--json"))
+        assert found["pairs"] == len(MICRO_PAIRS["train"])
 
 
 def test_models_without_head(toy, headed, texts):
@@ -149,4 +175,4 @@ def test_guides_that_are_refused(micro, links, tmp_path):
         assert failed(*given, *options).startswith(message)
         assert not (tmp_path / "m").exists()
     message = failed("train", micro, "--out", tmp_path / "m", "--arch", "ibm1", "--guide", links)
-    assert "unknown key in settings [training] 'guide'" in message
+    assert message.endswith("ibm1 and hmm have no guide: leave out --guide (training.guide)")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from nmtkit.train import em_run
+from nmtkit.errors import UserError
+from nmtkit.train import em, em_run
 from tests.conftest import (
     TRANSLATION,
     command,
@@ -168,10 +171,14 @@ def test_settings(corpus, tmp_path):
     ("given", "message"),
     [
         (("--preset", "small"), "preset"),
-        (("--updates", 5), "unknown key in settings [training] 'updates'"),
-        (("--minutes", 0.1), "unknown key in settings [training] 'minutes'"),
-        (("--seed", 3), "unknown key in settings [training] 'seed'"),
-        (("--precision", "bfloat16"), "unknown key in settings [training] 'precision'"),
+        (("--updates", 5), "ibm1 and hmm have no updates: leave out --updates (training.updates)"),
+        (("--minutes", 0.1), "ibm1 and hmm have no minutes: leave out --minutes"),
+        (("--seed", 3), "settings [training]: ibm1 and hmm have no seed: leave out --seed"),
+        (("--precision", "bfloat16"), "ibm1 and hmm have no precision: leave out --precision"),
+        (("--guide", "links"), "ibm1 and hmm have no guide: leave out --guide"),
+        (("--set", "training.clip=1"), "ibm1 and hmm have no clip: leave out training.clip"),
+        (("--set", "training.sed=1"), "unknown key in settings [training] 'sed'"),
+        (("--set", "model.smoothing=1e300"), "smoothing must be from 0 to 1000000, got 1e+300"),
         (("--epochs", 0), "epochs must be at least 1, got 0"),
         (("--set", "model.null=1"), "null must be between 0 and 1"),
         (("--set", "model.hidden=8"), "unknown key in settings [model] 'hidden'"),
@@ -195,18 +202,62 @@ def test_what_an_aligner_cannot_do(both, corpus):
         assert message == f"{forward}: its architecture only aligns: leave out --rows {rows}"
 
 
-def test_an_interrupted_run_is_not_said_to_go_on(corpus, tmp_path, monkeypatch):
-    def interrupted(*_: object) -> Iterator[dict[str, object]]:
-        yield {"epoch": 1, "minutes": 0.0}
-        raise KeyboardInterrupt
+def ending(monkeypatch: pytest.MonkeyPatch, how: BaseException) -> None:
+    """Let every run end so after its first epoch."""
 
-    monkeypatch.setattr(em_run, "expectation_maximisation", interrupted)
-    done = command("train", corpus.data, "--arch", "ibm1", "--out", tmp_path / "m")
+    def ended(*_: object) -> Iterator[dict[str, object]]:
+        yield {"epoch": 1, "minutes": 0.0}
+        raise how
+
+    monkeypatch.setattr(em_run, "expectation_maximisation", ended)
+
+
+def test_a_run_that_does_not_end_leaves_nothing(corpus, tmp_path, monkeypatch):
+    given = ("train", corpus.data, "--arch", "ibm1", "--out", tmp_path / "m")
+    ending(monkeypatch, KeyboardInterrupt())
+    done = command(*given)
     assert done.code == 130
-    assert done.err.endswith("stopped: nothing is kept: train again with --overwrite\n")
-    assert "--resume" not in done.err
+    assert done.err.endswith("stopped: nothing is kept\n")
+    ending(monkeypatch, UserError("too bad"))
+    assert command(*given).err.endswith("nmtkit: too bad\n")
+    ending(monkeypatch, RuntimeError())
+    with pytest.raises(RuntimeError):
+        command(*given)
+    assert list(tmp_path.iterdir()) == []
     monkeypatch.undo()
-    worked("train", corpus.data, "--arch", "ibm1", "--out", tmp_path / "m", "--overwrite")
+    worked(*given)
+
+
+@pytest.mark.parametrize("old", ["aligner", "network"])
+def test_an_old_model_stays_until_the_new_one_is_whole(
+    old, both, model, corpus, tmp_path, monkeypatch
+):
+    out = Path(shutil.copytree(both[0] if old == "aligner" else model, tmp_path / "m"))
+    before = contents(tmp_path)
+    given = ("train", corpus.data, "--arch", "hmm", "--out", out, "--overwrite")
+    ending(monkeypatch, KeyboardInterrupt())
+    assert command(*given).err.endswith(f"stopped: {out} is as it was\n")
+    ending(monkeypatch, OSError(28, "No space left on device"))
+    assert "No space left" in command(*given).err
+    assert contents(tmp_path) == before
+    monkeypatch.undo()
+    worked(*given)
+    assert {path.name for path in out.iterdir()} == {path.name for path in both[0].iterdir()}
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(em.Expectation, "epoch", lambda *_: (math.nan, 0.0))
+    message = command("train", corpus.data, "--arch", "ibm1", "--out", tmp_path / "m").err
+    assert message.startswith("nmtkit: epoch 1: the loss is not finite: set model.null and")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_without_its_tables(both, corpus, tmp_path):
+    copy = Path(shutil.copytree(both[0], tmp_path / "m"))
+    (copy / "model.safetensors").unlink()
+    pair = ("--source", corpus.folder / "test.aa", "--target", corpus.folder / "test.zz")
+    message = failed("align", copy, *pair)
+    assert message == f"{copy}: its model.safetensors is missing: copy it again, or train again"
 
 
 def test_a_damaged_model(both, corpus, tmp_path):

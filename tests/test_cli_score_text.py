@@ -144,6 +144,11 @@ def test_what_is_refused(files, tmp_path, monkeypatch):
     before = svg.read_bytes()
     given = ("score", svg, "--reference", files["reference"], *sourced, "--plot", svg)
     assert "is an input and would be replaced" in failed(*given)
+    known = tmp_path / "model"
+    known.mkdir()
+    plot = write(known / "loss.svg", ["a"])
+    given = (*score(files, *sourced), "--no-unknown", known, "--plot", plot)
+    assert f"belongs to the model {known} and would be replaced" in failed(*given)
     assert svg.read_bytes() == before
     streams = ("score", "-", "--reference", files["reference"], "--source", "-", "--by-length")
     assert "only one file can be - (stdin)" in failed(*streams)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from tests.conftest import failed, misused, raw, worked, write
+from tests.conftest import contents, failed, misused, raw, worked, write
 
 
 @pytest.fixture
@@ -38,6 +40,41 @@ def test_an_input_is_never_an_output(toy, source, tmp_path):
     write(tmp_path / "other", ["0-0"])
     assert "is an input" in failed(*combine, "--out", links)
     assert (source.read_text(), links.read_text()) == (text, "0-0\n")
+
+
+def test_outputs_that_are_files_of_a_model(toy, model, micro, tmp_path):
+    copy, other = (Path(shutil.copytree(one, tmp_path / one.name)) for one in (model, toy.reverse))
+    (tmp_path / "link").symlink_to(copy)
+    (tmp_path / "codes").symlink_to(copy / "codes.bpe")
+    elsewhere = tmp_path / "vocabulary"
+    (copy / "vocabulary.zz").rename(elsewhere)
+    (copy / "vocabulary.zz").symlink_to(elsewhere)
+    before = contents(tmp_path)
+    texts = ("--source", micro.parent / "valid.aa", "--target", micro.parent / "valid.zz")
+    align = ("align", copy, *texts)
+    translate = ("translate", copy, *texts[:2])
+    checkpoint = copy / "checkpoint" / "state.json"
+    assert checkpoint.exists()
+    for given, output in (
+        ((*align, "--out"), copy / "model.safetensors"),
+        ((*align, "--page"), tmp_path / "link" / "vocabulary.aa"),
+        ((*align, "--page"), tmp_path / "codes"),
+        ((*align, "--out"), copy / "vocabulary.zz"),
+        ((*align, "--out"), elsewhere),
+        ((*align, "--heatmap"), copy),
+        ((*align, "--heatmap"), copy / "new" / "pictures"),
+        ((*translate, "--out"), checkpoint),
+        ((*translate, "--alignments"), copy / "text.json"),
+    ):
+        message = failed(*given, output)
+        assert message == (
+            f"{output} belongs to the model {copy} and would be replaced: choose another output"
+        )
+    for option, output in (("--out", other / "config.toml"), ("--heatmap", other)):
+        message = failed("align", copy, "--reverse", other, *texts, option, output)
+        assert message.startswith(f"{output} belongs to the model {other} and would")
+    assert contents(tmp_path) == before
+    worked(*translate, "--beam", 1, "--out", copy / "valid.out")  # a file that is not there yet
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_overwriting_refuses_what_is_no_model(micro, tmp_path):
     message = failed("train", micro, *assignments, "--out", precious / "thesis.txt")
     assert "thesis.txt" in message
     message = failed("train", micro, *assignments, "--out", precious / "thesis.txt" / "m")
-    assert "Not a directory" in message
+    assert message.startswith(f"cannot make {precious / 'thesis.txt' / 'm'}: ")
     assert contents(tmp_path) == before
     inside = tmp_path / "model"
     worked("train", micro, *assignments, "--out", inside)
@@ -133,6 +133,22 @@ def test_a_run_interrupted_before_any_validation_has_nothing_to_go_on_from(
     assert done.code == 130
     assert done.err.endswith("stopped: nothing is kept: train again with --overwrite\n")
     assert "--resume" not in done.err
+    monkeypatch.undo()
+    worked("train", micro, "--out", tmp_path / "m", *assignments, "--overwrite", "--epochs", 1)
+
+
+def test_a_run_interrupted_before_it_begins_leaves_the_old_model(
+    micro, model, tmp_path, monkeypatch
+):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    copy = Path(shutil.copytree(model, tmp_path / "m"))
+    before = contents(tmp_path)
+    monkeypatch.setattr("nmtkit.train._run", interrupted)
+    done = command("train", micro, "--out", copy, "--overwrite")
+    assert done.err == f"stopped: {copy} is as it was\n"
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize(

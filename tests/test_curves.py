@@ -180,6 +180,17 @@ def test_a_run_with_tensorboard(writers, micro, tmp_path):
         assert told[-1] == ("closed",)
 
 
+def test_an_aligner_with_tensorboard(writers, micro, tmp_path):
+    """Its folder is whole before events are written into it."""
+    model = tmp_path / "m"
+    worked("train", micro, "--arch", "ibm1", "--out", model, "--epochs", 2, "--tensorboard")
+    (told,) = writers.values()
+    assert list(writers) == [(str(model), 1)]
+    losses = [record["train_loss"] for record in read_metrics(model) if "finished" not in record]
+    assert [value for name, value, _ in told[:-1] if name == "train_loss"] == losses
+    assert told[-1] == ("closed",)
+
+
 def test_without_tensorboard(monkeypatch, micro, tmp_path):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     message = failed("train", micro, "--out", tmp_path / "m", "--updates", 1, "--tensorboard")

@@ -354,7 +354,8 @@ def test_damaged_tensors_are_refused(name, value, message):
     [
         {"null": 0.0}, {"null": 1.0}, {"null": math.nan}, {"smoothing": -1.0}, {"prefix": -1},
         {"smoothing": math.inf}, {"longest_jump": 0}, {"longest_jump": 10_001},
-        {"jump_smoothing": 0.0}, {"jump_smoothing": math.nan},
+        {"jump_smoothing": 0.0}, {"jump_smoothing": math.nan}, {"smoothing": math.nan},
+        {"smoothing": 1e300}, {"smoothing": 1.1e6}, {"jump_smoothing": 1e300},
     ],
 )  # fmt: skip
 def test_settings_out_of_range(values):

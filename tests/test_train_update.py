@@ -141,6 +141,16 @@ def test_nine_in_a_row_are_borne_and_ten_are_not(micro, tmp_path, monkeypatch):
     assert [record["update"] for record in records(tmp_path / "m")] == [11]
 
 
+@pytest.mark.parametrize(
+    ("first", "kept"), [(1, "nothing has been kept yet"), (21, r"the best model so far is in .*/m")]
+)
+def test_what_is_kept_when_gradients_fail(first, kept, micro, tmp_path, monkeypatch):
+    poison(monkeypatch, {*range(first, 40)})
+    with pytest.raises(UserError, match=f"training.clip; {kept}$"):
+        run(micro, tmp_path / "m", "updates=40", "valid_every=20", "patience=0")
+    assert (tmp_path / "m" / "model.safetensors").exists() == (first == 21)
+
+
 def test_a_dev_loss_that_is_not_finite_is_never_the_best(micro, tmp_path):
     subject = trainer(micro, tmp_path / "m")
     follow([math.nan, 5.0, math.nan, math.inf, 4.0], subject)

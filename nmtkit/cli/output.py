@@ -95,8 +95,9 @@ def _inside(place: Path, model: Path) -> bool:
 
 def warn_of_aligners(models: Iterable[Trained]) -> None:
     """A line for every model whose decoder has not been trained; UserError for one without."""
-    for one in [one for one in models if one.seq2seq is not None and not one.translates]:
-        say(f"warning: {one.folder} was trained to align only: its translations mean nothing")
+    for one in [one for one in models if one.seq2seq]:  # first of all, that each has one
+        if not one.translates:
+            say(f"warning: {one.folder} was trained to align only: its translations mean nothing")
 
 
 def in_pairs(source: str, target: str) -> Iterator[tuple[str, str]]:
