@@ -19,7 +19,7 @@ target = $(lastword $(subst -, ,$1))
 PREPROCESS = "$(NMTKIT)" preprocess --source-lang $(call source,$*) --target-lang $(call target,$*) \
 	--train "$(TEXT)" --tokenizer none --case lower --max-length 1000 --max-ratio 1000 --overwrite
 ALIGN_TEST = "$(NMTKIT)" align --source "$(TEST).$S" --target "$(TEST).$T"
-STEPS := plain ibm1 hmm guided-decoder guided-consumed guided-argmax guided again
+STEPS := plain ibm1 hmm guided-decoder guided-consumed guided-argmax guided joint again
 
 .PHONY: links table errors
 links: $(STEPS:%=$(OUTPUT)/%.pharaoh)
@@ -60,7 +60,10 @@ GUIDED = "$(NMTKIT)" train "$(PREPARED)/subwords-$S-$T" --config aligner.toml --
 
 $(MODELS)/guided/model.safetensors: $(OUTPUT)/guide.pharaoh $(PREPARED)/subwords-$S-$T/manifest.json
 	$(GUIDED) --guide "$<"
-$(OUTPUT)/guided.pharaoh $(OUTPUT)/again.pharaoh: \
+# Beside translation: the same network also learns to translate.
+$(MODELS)/joint/model.safetensors: $(OUTPUT)/guide.pharaoh $(PREPARED)/subwords-$S-$T/manifest.json
+	$(GUIDED) --guide "$<" --set training.translation_weight=1
+$(OUTPUT)/guided.pharaoh $(OUTPUT)/joint.pharaoh $(OUTPUT)/again.pharaoh: \
 $(OUTPUT)/%.pharaoh: $(MODELS)/%/model.safetensors
 	$(ALIGN_TEST) "$(MODELS)/$*" $(LINK_OPTIONS) --out "$@"
 $(OUTPUT)/guided-argmax.pharaoh: $(MODELS)/guided/model.safetensors
