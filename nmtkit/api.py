@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, overload
 
 from nmtkit import device as devices
-from nmtkit.align import BOTH, Aligned, AlignOptions, align, rows_of, turned
+from nmtkit.align import BOTH, Aligned, AlignOptions, align, rows_of, turned_all
 from nmtkit.batches import BatchSize
 from nmtkit.checkpoint import Trained, load_all
 from nmtkit.errors import UserError, unknown
@@ -173,8 +173,8 @@ class Model:
             return reverse.models
         if not wanted:
             return ()
-        heads = [other for one in self.models if (other := turned(one)) is not None]
-        if len(heads) < len(self.models):
+        heads = turned_all(self.models)
+        if not heads:
             raise ValueError(
                 "symmetrize needs two directions: reverse, or a model with an alignment head"
             )
@@ -203,7 +203,7 @@ def _given(options: Mapping[str, Any], known: type) -> dict[str, Any]:
         sentences = given["batch"]
         if sentences < 1:
             raise ValueError(f"batch must be at least 1, got {sentences}")
-        given["batch"] = BatchSize(sentences=sentences, tokens=max(4000, sentences), pool=1)
+        given["batch"] = BatchSize.of_search(sentences)
     return given
 
 

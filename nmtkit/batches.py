@@ -68,6 +68,11 @@ class BatchSize:
     tokens: int
     pool: int
 
+    @staticmethod
+    def of_search(sentences: int = 64) -> BatchSize:
+        """For decoding: at most so many sentences, and room for them if they are short."""
+        return BatchSize(sentences, max(4000, sentences), pool=1)
+
 
 def cut(lengths: npt.NDArray[np.int64], size: BatchSize) -> list[tuple[int, int]]:
     """Runs [begin, end) of the sentences in the given order that fit `size`; lengths with EOS."""

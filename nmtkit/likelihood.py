@@ -20,7 +20,7 @@ from nmtkit.search import force_decode
 class LikelihoodOptions:
     """How many pairs are decoded at once."""
 
-    batch: BatchSize = field(default_factory=lambda: BatchSize(sentences=64, tokens=4000, pool=1))
+    batch: BatchSize = field(default_factory=BatchSize.of_search)
     read_ahead: int = 5000  # pairs sorted by length together
 
 

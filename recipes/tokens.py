@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from nmtkit.corpus import read_lines
 from nmtkit.errors import UserError
@@ -16,8 +17,9 @@ from nmtkit.text import Text, TextConfig
 
 
 def main() -> None:
-    """Tokenise the standard input to the standard output."""
+    """Tokenise the standard input, or the file named, to the standard output."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", nargs="?", default="-", help="text, or - for the standard input")
     parser.add_argument("--language", required=True, help="en, fr, de …")
     parser.add_argument("--lowercase", action="store_true")
     options = parser.parse_args()
@@ -26,7 +28,7 @@ def main() -> None:
             options.language, case="lower" if options.lowercase else "keep", subwords="none"
         )
         text = Text(config)
-        for line in read_lines("-"):
+        for line in read_lines("-" if options.file == "-" else Path(options.file)):
             tokens = " ".join(text.fold(text.tokenise(line)))
             sys.stdout.buffer.write(tokens.encode("utf-8") + b"\n")
     except UserError as error:

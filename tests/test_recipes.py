@@ -104,15 +104,15 @@ def test_multi30k_without_a_network_says_what_to_do(download, monkeypatch, tmp_p
 
 def test_multi30k_tokenises_line_by_line():
     text = "Ein Hund läuft.\n\nA\u2028B \x85 C\x0bD\r\nZwei\n"
-    command = [sys.executable, str(FOLDER / "multi30k" / "tokenise.py"), "--language", "de"]
+    command = [sys.executable, str(FOLDER / "tokens.py"), "--language", "de", "--lowercase"]
     done = subprocess.run(command, input=text.encode(), check=False, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode() == "ein hund läuft .\n\na b c d\nzwei\n"
 
 
 def test_multi30k_tokenise_names_bad_text():
-    command = [sys.executable, str(FOLDER / "multi30k" / "tokenise.py"), "--language", "de"]
+    command = [sys.executable, str(FOLDER / "tokens.py"), "--language", "de", "--lowercase"]
     done = subprocess.run(command, input=b"a\n\xff\n", check=False, capture_output=True)
     assert done.returncode == 1
-    assert done.stderr.startswith(b"tokenise.py: ")
+    assert done.stderr.startswith(b"tokens.py: ")
     assert done.stderr.count(b"\n") == 1

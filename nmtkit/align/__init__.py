@@ -26,6 +26,7 @@ from nmtkit.align.reading import (
     read_attention,
     rows_of,
     turned,
+    turned_all,
     word_attention,
 )
 
@@ -53,5 +54,6 @@ __all__ = [
     "rows_of",
     "threshold_links",
     "turned",
+    "turned_all",
     "word_attention",
 ]

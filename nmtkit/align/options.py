@@ -19,7 +19,7 @@ class AlignOptions:
     threshold: float | None = None  # the least weight of a link; None: as the method has it
     symmetrize: str = "grow-diag-final-and"  # of two directions
     raw: bool = False  # tokenise the lines; links still speak of their space-separated tokens
-    batch: BatchSize = field(default_factory=lambda: BatchSize(sentences=64, tokens=4000, pool=1))
+    batch: BatchSize = field(default_factory=BatchSize.of_search)
     read_ahead: int = 5000  # pairs sorted by length together
 
     def __post_init__(self) -> None:

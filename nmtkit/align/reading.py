@@ -162,6 +162,12 @@ def turned(trained: Trained) -> Trained | None:
     return Trained(trained.folder, _Turned(model), trained.target, trained.source, False)
 
 
+def turned_all(models: Sequence[Trained]) -> list[Trained]:
+    """The other direction of every model, where all have an alignment head; else none."""
+    others = [other for one in models if (other := turned(one)) is not None]
+    return others if len(others) == len(models) else []
+
+
 @torch.inference_mode()
 def read_attention(
     models: Sequence[Trained], pairs: Sequence[tuple[Line, Line]], options: AlignOptions

@@ -58,12 +58,11 @@ class Reading:
         given = {"rows": self.rows, "threshold": self.threshold, "symmetrize": self.symmetrize}
         if self.method != AUTO:
             given["method"] = self.method
-        size = BatchSize(sentences=self.batch, tokens=max(4000, self.batch), pool=1)
         try:
             options = AlignOptions(
                 **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
                 raw=self.raw,
-                batch=size,
+                batch=BatchSize.of_search(self.batch),
             )
         except ValueError as error:
             raise UserError(str(error)) from error
@@ -93,7 +92,7 @@ class Reading:
         A model with an alignment head has both directions in itself.
         """
         from nmtkit import device
-        from nmtkit.align import rows_of, turned
+        from nmtkit.align import rows_of, turned_all
         from nmtkit.checkpoint import load, load_all
 
         place = device.resolve(self.device)
@@ -101,8 +100,8 @@ class Reading:
         for one in models:
             rows_of(one, self.rows)
         if self.reverse is None:
-            others = [other for one in models if (other := turned(one)) is not None]
-            if len(others) == len(models) and (self.symmetrize or self.method == AUTO):
+            others = turned_all(models)
+            if others and (self.symmetrize or self.method == AUTO):
                 return models, others
             if self.symmetrize is not None:
                 raise WrongUsage(

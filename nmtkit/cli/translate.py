@@ -142,7 +142,7 @@ def translate(
     kept = SearchOptions.beam if beam is None else beam
     if n_best and n_best > kept and not sample:
         raise UserError(f"--n-best {n_best} needs at least --beam {n_best}, not {kept}")
-    size = BatchSize(sentences=batch, tokens=max(4000, batch), pool=1)
+    size = BatchSize.of_search(batch)
     try:
         drawing = Sampling(
             Sampling.temperature if temperature is None else temperature,

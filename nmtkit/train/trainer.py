@@ -24,7 +24,7 @@ from nmtkit.links import Gold
 from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.score import score_links, score_text
 from nmtkit.search import SearchOptions
-from nmtkit.train.guide import read_valid_gold, read_word_links
+from nmtkit.train.guide import Guide, read_valid_gold, read_word_links
 from nmtkit.train.guided import decoder_loss, head_loss
 from nmtkit.train.optimise import learning_rate
 from nmtkit.train.records import Record, Reporter, write_record
@@ -69,6 +69,7 @@ class Trainer:
             self.config.batch_sentences, self.config.batch_tokens, self.config.pool
         )
         self.links = read_word_links(self.config.guide, corpus) if self.config.guide else None
+        self.guide: Guide | None = None  # of the epoch
         self.gold = read_valid_gold(self.config.valid_gold, corpus)
         own = self.config.guide_rows == "own"
         self.rows = rows_of(trained, None if own else self.config.guide_rows)
@@ -128,7 +129,7 @@ class Trainer:
             bitext.source_lengths, bitext.target_lengths, self.size, config.seed, position.epoch
         )
         self.batches_of_epoch = len(batches)
-        guide = self.links.guide(bitext) if self.links else None
+        guide = self._guide(bitext)
         for indices in batches[position.batch :]:
             batch = _batch(bitext, indices)
             size = batch.target_out.shape[1], batch.source.shape[1]
@@ -154,6 +155,12 @@ class Trainer:
             resegment(bitext.source_ids, source, vocabularies[0], dropout, (*seed, 0)),
             resegment(bitext.target_ids, target, vocabularies[1], dropout, (*seed, 1)),
         )
+
+    def _guide(self, bitext: Bitext) -> Guide | None:
+        """What teaches these subwords' attention; the corpus' own are the same in every epoch."""
+        if self.links and (self.guide is None or bitext is not self.corpus.train):
+            self.guide = self.links.guide(bitext)
+        return self.guide
 
     def _update(self, batch: Batch, guide: Tensor | None = None) -> Update:
         """One step of the optimiser, unless the gradient is not finite.

@@ -22,7 +22,7 @@ class TranslateOptions:
     replace_unknown: bool = False  # UNK becomes the source word it attends to most …
     dictionary: Mapping[str, str] = field(default_factory=dict)  # … or that word's entry here
     tokenized: bool = False  # leave the output as tokens
-    batch: BatchSize = field(default_factory=lambda: BatchSize(sentences=64, tokens=4000, pool=1))
+    batch: BatchSize = field(default_factory=BatchSize.of_search)
     read_ahead: int = 5000  # lines sorted by length together
     glossary: Mapping[str, str] = field(default_factory=dict)  # source term -> target term
     markup: bool = False  # lines hold XML or HTML tags, which come out around the linked words
