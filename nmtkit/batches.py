@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nmtkit.data import Bitext
 from nmtkit.vocabulary import BOS, EOS, PAD
 
 Ids = npt.NDArray[np.int32] | Sequence[int]
@@ -43,6 +44,12 @@ class Batch:
         target_mask = target_out != PAD
         target_in = target_in.masked_fill(~target_mask, PAD)
         return Batch(source, source != PAD, target_in, target_out, target_mask)
+
+    @staticmethod
+    def read(bitext: Bitext, indices: Indices | Sequence[int]) -> Batch:
+        """The pairs of these numbers."""
+        rows = [int(i) for i in indices]
+        return Batch.of([bitext.source(i) for i in rows], [bitext.target(i) for i in rows])
 
 
 def with_end(sentences: Sequence[Ids]) -> Tensor:

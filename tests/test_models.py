@@ -221,8 +221,8 @@ def test_stepping_is_teacher_forcing(model: AnySeq2Seq, beam: int) -> None:
     memory = model.encode(*padded(sources))
     state = model.start(memory, beam)
     for t, tokens in enumerate(zip(*rows, strict=True)):
-        logits, attention, state = model.step(torch.tensor(tokens), state, memory)
-        log_probs = F.log_softmax(logits, 1)
+        features, attention, state = model.step(torch.tensor(tokens), state, memory)
+        log_probs = F.log_softmax(model.output(features), 1)
         for r, (log_probs_alone, attention_alone) in enumerate(expected):
             close(log_probs[r], log_probs_alone[t])
             columns = attention_alone.shape[1]
@@ -244,11 +244,11 @@ def test_state_and_memory_rows_can_be_selected(model: AnySeq2Seq) -> None:
     rows, sentences = torch.tensor([5, 5, 1, 0]), torch.tensor([2, 0])
     chosen, memory = state.select(rows), memory.select(sentences)
     assert {len(getattr(memory, f.name)) for f in fields(memory)} == {2}
-    logits, _, _ = model.step(torch.tensor([6, 4, 1, 6]), chosen, memory)
+    features, _, _ = model.step(torch.tensor([6, 4, 1, 6]), chosen, memory)
     histories = [(2, (5, 6)), (2, (5, 4)), (0, (5, 1)), (0, (4, 6))]
     for row, (b, history) in enumerate(histories):
         expected = forced(model, sources[b], history)[0][-1]
-        close(F.log_softmax(logits[row], 0), expected)
+        close(F.log_softmax(model.output(features[row]), 0), expected)
 
 
 def test_attention_is_a_distribution_over_real_tokens(model: AnySeq2Seq) -> None:

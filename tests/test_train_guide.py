@@ -19,8 +19,9 @@ from nmtkit.errors import UserError
 from nmtkit.links import read_gold
 from nmtkit.score import score_links
 from nmtkit.train import resume, settings_from, settings_to_resume, train
-from nmtkit.train import trainer as module
+from nmtkit.train import validation as module
 from nmtkit.train.guided import decoder_loss, head_loss
+from nmtkit.train.update import Update
 from nmtkit.vocabulary import EOS
 from tests.conftest import MICRO_PAIRS, prepare, toy_links, write
 from tests.micro import MICRO, batch_of, records, results, run, trainer
@@ -125,7 +126,7 @@ def test_the_objective_is_the_weighted_sum(micro, links, tmp_path, rows):
         loss = head_loss(one, other, guide, batch.source_mask, batch.target_mask)
     else:
         loss = decoder_loss(attention, guide, {"predicting": 0, "next": 1, "consumed": 2}[rows])
-    objective, figure = subject._objective(batch, guide)
+    objective, figure = subject.objective(batch, guide)
     torch.testing.assert_close(objective, 0.5 * smoothed + 2 * loss, rtol=1e-5, atol=0)
     torch.testing.assert_close(figure, nll, rtol=1e-5, atol=0)
     subject.model.train()
@@ -144,7 +145,7 @@ def test_it_depends_on_no_padding(micro, links, tmp_path, rows, order):
 
     def objective(group: list[int]) -> Tensor:
         batch, guide = with_guide(subject, group)
-        found, figure = subject._objective(batch, guide)
+        found, figure = subject.objective(batch, guide)
         assert torch.equal(found, figure)  # nothing but links is learnt
         return found
 
@@ -202,7 +203,7 @@ def test_every_batch_has_its_own_links(micro, links, tmp_path):
             seen.append(tuple(batch.source[b].tolist()))
         subject.position.update += 1
         subject.position.batch += 1
-        return module.Update(1.0, 1, 1.0)
+        return Update(1.0, 1, 1.0)
 
     subject._update = watched  # type: ignore[method-assign,assignment]
     for _ in range(2):
@@ -272,7 +273,7 @@ def test_validation_lines_are_read_as_in_training(tokenizer, tmp_path):
             yield one
 
     with mock.patch.object(module, "align", watched):
-        subject.figures()
+        subject.validation.figures()
     assert [(one.source, one.target) for one in seen] == [
         (source.split(" "), target.split(" ")) for source, target in pairs
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -18,6 +19,7 @@ from nmtkit.errors import UserError
 from nmtkit.models.rnnsearch import RNNsearchConfig
 from nmtkit.train import Silent, TrainingConfig, settings_from
 from nmtkit.train import trainer as module
+from nmtkit.train.objective import Objective
 from nmtkit.train.optimise import OPTIMIZERS, learning_rate
 from nmtkit.train.resegment import resegment
 from nmtkit.train.trainer import Trainer
@@ -70,7 +72,8 @@ def follow(losses: list[float], subject: Trainer) -> list[int]:
     """The decays after validations that find these losses."""
     found = []
     figures = iter(losses)
-    subject.figures = lambda: {"valid_loss": next(figures)}  # type: ignore[method-assign]
+    validation: Any = subject.validation
+    validation.figures = lambda: {"valid_loss": next(figures)}
     for _ in losses:
         subject.position.update += 1
         subject._validate()
@@ -106,15 +109,14 @@ def test_stops_by_the_clock(micro, tmp_path):
 
 def poison(monkeypatch: pytest.MonkeyPatch, updates: set[int], value: float = math.nan) -> None:
     """Let the loss of these updates be `value`."""
-    objective = Trainer._objective
+    objective = Objective.__call__
+    number = itertools.count(1)
 
-    def poisoned(self: Trainer, batch: Batch, guide: Tensor | None) -> tuple[Tensor, Tensor]:
+    def poisoned(self: Objective, batch: Batch, guide: Tensor | None) -> tuple[Tensor, Tensor]:
         smoothed, nll = objective(self, batch, guide)
-        if self.position.update + 1 in updates:
-            return smoothed * value, nll
-        return smoothed, nll
+        return (smoothed * value if next(number) in updates else smoothed), nll
 
-    monkeypatch.setattr(Trainer, "_objective", poisoned)
+    monkeypatch.setattr(Objective, "__call__", poisoned)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -167,7 +169,7 @@ def test_label_smoothing_is_torchs(micro, tmp_path, smoothing):
     subject = trainer(micro, tmp_path / "m", f"label_smoothing={smoothing}")
     subject.model.eval()
     batch = batch_of(subject.corpus, list(range(9)))
-    smoothed, nll = subject._objective(batch, None)
+    smoothed, nll = subject.objective(batch, None)
     memory = subject.model.encode(batch.source, batch.source_mask)
     logits, _ = subject.model.decode(batch.target_in, memory)
     logits, targets = logits[batch.target_mask], batch.target_out[batch.target_mask]
@@ -175,7 +177,7 @@ def test_label_smoothing_is_torchs(micro, tmp_path, smoothing):
     torch.testing.assert_close(smoothed, wanted, rtol=1e-5, atol=0.0)
     plain = F.cross_entropy(logits, targets, reduction="sum")
     torch.testing.assert_close(nll, plain)
-    torch.testing.assert_close(subject._loss(batch), plain)
+    torch.testing.assert_close(subject.objective.likelihood(batch), plain)
 
 
 def test_loss_and_gradient_depend_on_no_padding(micro, tmp_path):
@@ -188,7 +190,7 @@ def test_loss_and_gradient_depend_on_no_padding(micro, tmp_path):
         subject.model.zero_grad(set_to_none=True)
         total = 0.0
         for group in groups:
-            loss, _ = subject._objective(batch_of(subject.corpus, group), None)
+            loss, _ = subject.objective(batch_of(subject.corpus, group), None)
             loss.backward()
             total += float(loss.detach())
         return total, [p.grad.clone() for p in subject.model.parameters() if p.grad is not None]

@@ -85,8 +85,8 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         beam = len(tokens) // len(memory.context)
         context = memory.context.repeat_interleave(beam, 0)
         hidden = self.decoder_gru(torch.cat([word, context], 1), state.hidden)
-        logits = self.output(self.readout(hidden, word, context))
-        return logits, _nothing(memory, len(tokens)), FixedState(hidden)
+        readout = self.readout(hidden, word, context)
+        return readout, _nothing(memory, len(tokens)), FixedState(hidden)
 
     def features(
         self, target_in: Tensor, memory: FixedMemory, real: Tensor | None = None

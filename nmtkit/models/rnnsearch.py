@@ -176,8 +176,8 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         elif self.config.order != "groundhog":
             hidden = self.decoder_gru(torch.cat([word, context], 1), hidden)
             seen = hidden if self.config.order == "main-text" else seen
-        logits = self.output(self.readout(seen, word, context))
-        return logits, weights, RNNState(hidden, context, state.coverage + weights)
+        readout = self.readout(seen, word, context)
+        return readout, weights, RNNState(hidden, context, state.coverage + weights)
 
     def features(
         self, target_in: Tensor, memory: RNNMemory, real: Tensor | None = None

@@ -67,7 +67,7 @@ class Seq2Seq(nn.Module, Generic[MemoryT, StateT]):
         raise NotImplementedError
 
     def step(self, tokens: Tensor, state: StateT, memory: MemoryT) -> tuple[Tensor, Tensor, StateT]:
-        """Consume y_{i-1}, tokens (R,) -> logits of y_i (R, V), attention (R, S), next state.
+        """Consume y_{i-1}, tokens (R,) -> features of y_i (R, F), attention (R, S), next state.
 
         `memory` keeps its B rows: the K hypotheses of a sentence share them.
         """

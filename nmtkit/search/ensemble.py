@@ -33,8 +33,8 @@ class Ensemble:
         """y_{i-1} (R,) -> log-probabilities of y_i (R, V)."""
         log_probs = []
         for m, model in enumerate(self.models):
-            logits, _, self.states[m] = model.step(tokens, self.states[m], self.memories[m])
-            log_probs.append(F.log_softmax(logits.float(), 1))
+            features, _, self.states[m] = model.step(tokens, self.states[m], self.memories[m])
+            log_probs.append(F.log_softmax(model.output(features).float(), 1))
         return mean_probability(log_probs)
 
     def select(self, rows: Tensor, sentences: Tensor | None) -> None:

@@ -68,6 +68,11 @@ class TrainingConfig:
     precision: Literal["float32", "bfloat16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
+    @property
+    def figure(self) -> str:
+        """The validation figure that says what is best."""
+        return f"valid_{self.select}"
+
     def __post_init__(self) -> None:
         for name in ("learning_rate", "epsilon"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):

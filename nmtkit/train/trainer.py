@@ -6,45 +6,32 @@ import math
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from nmtkit.align import HEAD, SHIFTS, AlignOptions, align, rows_of, turned
-from nmtkit.batches import Batch, BatchSize, Indices, epoch_batches, length_sorted
+from nmtkit.align import rows_of
+from nmtkit.batches import Batch, BatchSize, epoch_batches
 from nmtkit.checkpoint import WEIGHTS, Trained, average, read_tensors, write_tensors
 from nmtkit.curves import METRICS
 from nmtkit.data import Bitext, PreparedCorpus
 from nmtkit.errors import UserError
 from nmtkit.files import atomic_writer
-from nmtkit.links import Gold
 from nmtkit.models.seq2seq import AnySeq2Seq
-from nmtkit.score import score_links, score_text
-from nmtkit.search import SearchOptions
 from nmtkit.train.guide import Guide, read_valid_gold, read_word_links
-from nmtkit.train.guided import decoder_loss, head_loss
+from nmtkit.train.objective import Objective
 from nmtkit.train.optimise import learning_rate
 from nmtkit.train.records import Record, Reporter, write_record
 from nmtkit.train.resegment import resegment
 from nmtkit.train.settings import Settings, TrainingConfig
 from nmtkit.train.state import BEST, FOLDER, Position, load_state, save_state
-from nmtkit.translate import TranslateOptions, translate
+from nmtkit.train.update import Update, Updater
+from nmtkit.train.validation import Validation
 
 KEPT = "validated"  # folder of the models to average
 RECORD_EVERY = 100  # updates
 MOST_SKIPPED = 10  # updates in a row whose gradient was not finite
-
-
-@dataclass(frozen=True)
-class Update:
-    """One update's figures: loss summed over the target tokens in nats, tokens, gradient norm."""
-
-    loss: float
-    tokens: int
-    norm: float
 
 
 class Trainer:
@@ -70,9 +57,12 @@ class Trainer:
         )
         self.links = read_word_links(self.config.guide, corpus) if self.config.guide else None
         self.guide: Guide | None = None  # of the epoch
-        self.gold = read_valid_gold(self.config.valid_gold, corpus)
         own = self.config.guide_rows == "own"
-        self.rows = rows_of(trained, None if own else self.config.guide_rows)
+        rows = rows_of(trained, None if own else self.config.guide_rows)
+        self.objective = Objective(self.config, self.model, rows)
+        self.updater = Updater(self.config, self.objective, optimizer)
+        gold = read_valid_gold(self.config.valid_gold, corpus)
+        self.validation = Validation(self.config, corpus, trained, self.objective, gold)
         self.began = time.monotonic()
         self.skipped_in_a_row = 0
         self.batches_of_epoch = 0
@@ -131,7 +121,7 @@ class Trainer:
         self.batches_of_epoch = len(batches)
         guide = self._guide(bitext)
         for indices in batches[position.batch :]:
-            batch = _batch(bitext, indices)
+            batch = Batch.read(bitext, indices)
             size = batch.target_out.shape[1], batch.source.shape[1]
             links = None if guide is None else guide.batch(indices, size[1], size[0])
             self._count(self._update(batch, links))
@@ -163,88 +153,30 @@ class Trainer:
         return self.guide
 
     def _update(self, batch: Batch, guide: Tensor | None = None) -> Update:
-        """One step of the optimiser, unless the gradient is not finite.
-
-        `guide` (B, T, S): what the attention should be.
-        """
-        position, config = self.position, self.config
-        batch = batch.to(self.device)
-        guide = None if guide is None else guide.to(self.device)
-        self.model.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        objective, nll = self._objective(batch, guide)
-        tokens = int(batch.target_mask.sum())
-        over = tokens if config.normalise == "tokens" else len(batch.source)
-        (objective / over).backward()  # type: ignore[no-untyped-call]
-        limit = config.clip or math.inf
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        """One update; UserError when gradients keep failing to be finite."""
+        position = self.position
         position.update += 1
         position.batch += 1
-        rate = learning_rate(position.update, self.done(), position.decays, config)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        if math.isfinite(norm):
-            self.optimizer.step()
+        rate = learning_rate(position.update, self.done(), position.decays, self.config)
+        update = self.updater(batch, guide, rate)
+        if not update.skipped:
             self.skipped_in_a_row = 0
-        else:
-            position.skipped += 1
-            self.skipped_in_a_row += 1
-            if self.skipped_in_a_row == MOST_SKIPPED:
-                best = f"the best model so far is in {self.folder}"
-                kept = best if (self.folder / WEIGHTS).is_file() else "nothing has been kept yet"
-                raise UserError(
-                    f"update {position.update}: the gradient was not finite {MOST_SKIPPED} times "
-                    f"in a row: lower training.learning_rate or training.clip; {kept}"
-                )
-        return Update(float(nll), tokens, norm)
-
-    def _objective(self, batch: Batch, guide: Tensor | None) -> tuple[Tensor, Tensor]:
-        """What is minimised, and the figure to report; sums in nats.
-
-        That figure is the plain negative log-likelihood of the translation; the guide's loss when
-        only that is learnt.
-        """
-        model, config = self.model, self.config
-        shift = 0 if guide is None or self.rows == HEAD else SHIFTS[self.rows](model)
-        objective = figure = torch.zeros((), device=self.device)
-        with self._precision():
-            memory = model.encode(batch.source, batch.source_mask)
-            if config.translation_weight or self.rows != HEAD:
-                target_in, real = batch.target_in, batch.target_mask
-                if shift:  # a row that has consumed the end, as `force_decode` has
-                    target_in = torch.cat([target_in[:, :1], batch.target_out], 1)
-                    real = F.pad(real, (0, 1))
-                features, attention = model.features(target_in, memory, real)
-            if config.translation_weight:
-                targets = batch.target_out[batch.target_mask]
-                smoothed, figure = model.loss(features, targets, config.label_smoothing)
-                objective = config.translation_weight * smoothed
-            if guide is not None and self.rows == HEAD:
-                read = model.align(batch.source, batch.target_out, batch.target_mask, memory)
-        if guide is None:
-            return objective, figure
-        if self.rows == HEAD:
-            loss = head_loss(*read, guide, batch.source_mask, batch.target_mask)
-        else:
-            loss = decoder_loss(attention.float(), guide, shift)
-        objective = objective + config.guide_weight * loss
-        return objective, figure if config.translation_weight else loss.detach()
-
-    def _loss(self, batch: Batch) -> Tensor:
-        """The negative log-likelihood of the targets, nats."""
-        with self._precision():
-            memory = self.model.encode(batch.source, batch.source_mask)
-            features, _ = self.model.features(batch.target_in, memory, batch.target_mask)
-            return self.model.loss(features, batch.target_out[batch.target_mask])[1]
-
-    def _precision(self) -> torch.autocast:
-        half = self.config.precision == "bfloat16"
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
+            return update
+        position.skipped += 1
+        self.skipped_in_a_row += 1
+        if self.skipped_in_a_row == MOST_SKIPPED:
+            best = f"the best model so far is in {self.folder}"
+            kept = best if (self.folder / WEIGHTS).is_file() else "nothing has been kept yet"
+            raise UserError(
+                f"update {position.update}: the gradient was not finite {MOST_SKIPPED} times "
+                f"in a row: lower training.learning_rate or training.clip; {kept}"
+            )
+        return update
 
     def _count(self, update: Update) -> None:
         position = self.position
         seconds = time.monotonic() - self.began
-        if math.isfinite(update.norm):
+        if not update.skipped:
             position.loss += update.loss
             position.tokens += update.tokens
         record = {
@@ -264,7 +196,7 @@ class Trainer:
     def _validate(self, regular: bool = True) -> None:
         """Score the dev set, keep the model if it is best; if `regular`, write the checkpoint."""
         position, config = self.position, self.config
-        figures = self.figures()
+        figures = self.validation.figures()
         position.validated = position.update
         better = self._better(figures)
         position.stale = 0 if better else position.stale + 1
@@ -273,7 +205,7 @@ class Trainer:
             position.waited, position.decays = 0, position.decays + 1
         if better:
             position.best, position.best_update = (
-                figures.get(_figure(config.select)),
+                figures.get(config.figure),
                 position.update,
             )
             self._write_best(regular)
@@ -302,52 +234,8 @@ class Trainer:
                 shutil.copyfileobj(old, file)
         write_tensors(weights, self.model.state_dict())
 
-    def figures(self) -> dict[str, float]:
-        """Dev loss in nats a token, and dev BLEU, of the model as it stands; {} without dev set."""
-        valid = self.corpus.valid
-        if valid is None:
-            return {}
-        self.model.eval()
-        figures: dict[str, float] = {}
-        if self.config.translation_weight:
-            figures["valid_loss"] = self._valid_loss(valid)
-            figures["valid_bleu"] = self._valid_bleu()
-        if self.gold:
-            figures["valid_aer"] = self._valid_aer(self.gold)
-        return figures
-
-    def _valid_loss(self, valid: Bitext) -> float:
-        loss, tokens = 0.0, 0
-        lengths = list(zip(valid.source_lengths, valid.target_lengths, strict=True))
-        present = [i for i, pair in enumerate(lengths) if min(pair)]
-        with torch.no_grad():
-            for rows in length_sorted([max(lengths[i]) for i in present], self.size):
-                batch = _batch(valid, [present[row] for row in rows]).to(self.device)
-                loss += float(self._loss(batch))
-                tokens += int(batch.target_mask.sum())
-        return loss / max(1, tokens)
-
-    def _valid_bleu(self) -> float:
-        sources, references = self.corpus.valid_lines()
-        search = SearchOptions(beam=self.config.valid_beam)
-        options = TranslateOptions(search=search)
-        hypotheses = [n_best[0].text for n_best in translate([self.trained], sources, options)]
-        return score_text({"dev": hypotheses}, references, ["bleu"])["dev"][0].value
-
-    def _valid_aer(self, gold: list[Gold]) -> float:
-        """As `nmtkit align` reads links from the rows that are guided: of both directions, where
-        the model's head reads both. The lines are tokenised as they were in training.
-        """
-        other = turned(self.trained)
-        moses = self.trained.source.config.tokenizer == "moses"
-        options = AlignOptions(rows=self.rows, symmetrize="posterior-mean", raw=moses)
-        reverse = [] if other is None else [other]
-        pairs = zip(*self.corpus.valid_lines(), strict=True)
-        links = [one.links for one in align([self.trained], pairs, options, reverse=reverse)]
-        return 100 * score_links(links, gold).aer
-
     def _better(self, figures: Mapping[str, float]) -> bool:
-        best, name = self.position.best, _figure(self.config.select)
+        best, name = self.position.best, self.config.figure
         if best is None or name not in figures:
             return math.isfinite(figures.get(name, 0.0))
         return figures[name] > best if self.config.select == "bleu" else figures[name] < best
@@ -373,17 +261,17 @@ class Trainer:
         figures: dict[str, float] = {}
         if len(kept) > 1:
             self.model.load_state_dict(average([read_tensors(p, self.device) for p in kept]))
-            figures = self.figures()
+            figures = self.validation.figures()
             averaged = bool(figures) and self._better(figures)
             if averaged:
-                position.best = figures[_figure(self.config.select)]
+                position.best = figures[self.config.figure]
                 self._write_best(regular=False)
         record = {
             "finished": True,
             "updates": position.update,
             "minutes": (time.monotonic() - self.began) / 60,
             "best_update": position.best_update,
-            f"best_{_figure(self.config.select)}": position.best,
+            f"best_{self.config.figure}": position.best,
             "averaged": averaged,
             **({f"average_{name}": value for name, value in figures.items()}),
         }
@@ -392,12 +280,3 @@ class Trainer:
 
     def _record(self, record: Record) -> None:
         self.position.log_bytes = write_record(self.folder, record, self.reporter)
-
-
-def _figure(select: str) -> str:
-    return f"valid_{select}"
-
-
-def _batch(bitext: Bitext, indices: Indices | list[int]) -> Batch:
-    rows = [int(i) for i in indices]
-    return Batch.of([bitext.source(i) for i in rows], [bitext.target(i) for i in rows])
