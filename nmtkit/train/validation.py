@@ -1,0 +1,76 @@
+"""The figures of the validation set, by which a run knows what is best."""
+
+from __future__ import annotations
+
+import torch
+
+from nmtkit.align import AlignOptions, align, turned
+from nmtkit.batches import Batch, BatchSize, length_sorted
+from nmtkit.checkpoint import Trained
+from nmtkit.data import Bitext, PreparedCorpus
+from nmtkit.links import Gold
+from nmtkit.score import score_links, score_text
+from nmtkit.search import SearchOptions
+from nmtkit.train.objective import Objective
+from nmtkit.train.settings import TrainingConfig
+from nmtkit.translate import TranslateOptions, translate
+
+
+class Validation:
+    """Measures the model as it stands; `gold`: the links of the validation pairs, perhaps none."""
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        corpus: PreparedCorpus,
+        trained: Trained,
+        objective: Objective,
+        gold: list[Gold] | None,
+    ) -> None:
+        self.config, self.corpus, self.trained = config, corpus, trained
+        self.objective, self.gold = objective, gold
+        self.size = BatchSize(config.batch_sentences, config.batch_tokens, config.pool)
+
+    def figures(self) -> dict[str, float]:
+        """Dev loss in nats a token, and dev BLEU, of the model as it stands; {} without dev set."""
+        valid = self.corpus.valid
+        if valid is None:
+            return {}
+        self.trained.model.eval()
+        figures: dict[str, float] = {}
+        if self.config.translation_weight:
+            figures["valid_loss"] = self._loss(valid)
+            figures["valid_bleu"] = self._bleu()
+        if self.gold:
+            figures["valid_aer"] = self._aer(self.gold)
+        return figures
+
+    def _loss(self, valid: Bitext) -> float:
+        loss, tokens = 0.0, 0
+        lengths = list(zip(valid.source_lengths, valid.target_lengths, strict=True))
+        present = [i for i, pair in enumerate(lengths) if min(pair)]
+        with torch.no_grad():
+            for rows in length_sorted([max(lengths[i]) for i in present], self.size):
+                batch = Batch.read(valid, [present[row] for row in rows]).to(self.objective.device)
+                loss += float(self.objective.likelihood(batch))
+                tokens += int(batch.target_mask.sum())
+        return loss / max(1, tokens)
+
+    def _bleu(self) -> float:
+        sources, references = self.corpus.valid_lines()
+        search = SearchOptions(beam=self.config.valid_beam)
+        options = TranslateOptions(search=search)
+        hypotheses = [n_best[0].text for n_best in translate([self.trained], sources, options)]
+        return score_text({"dev": hypotheses}, references, ["bleu"])["dev"][0].value
+
+    def _aer(self, gold: list[Gold]) -> float:
+        """As `nmtkit align` reads links from the rows that are guided: of both directions, where
+        the model's head reads both. The lines are tokenised as they were in training.
+        """
+        other = turned(self.trained)
+        moses = self.trained.source.config.tokenizer == "moses"
+        options = AlignOptions(rows=self.objective.rows, symmetrize="posterior-mean", raw=moses)
+        reverse = [] if other is None else [other]
+        pairs = zip(*self.corpus.valid_lines(), strict=True)
+        links = [one.links for one in align([self.trained], pairs, options, reverse=reverse)]
+        return 100 * score_links(links, gold).aer
