@@ -13,7 +13,7 @@ RECIPE = NMTKIT='$(CURDIR)/$(BIN)/nmtkit' PYTHON='$(CURDIR)/$(BIN)/python'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo install test lint types format dist lock clean FORCE
+.PHONY: help demo install test lint types format dist bench lock clean FORCE
 
 # The stamp holds the folder it was made in, since scripts in a .venv break when it is moved. The
 # interpreter behind .venv may also have gone.
@@ -32,6 +32,7 @@ help:
 	@echo "make dist          source archive and wheel, into dist/"
 	@echo "make install       only install into .venv (all of the above do it when needed)"
 	@echo "make recipe-NAME   run recipes/NAME (see the README.md there)"
+	@echo "make bench         measure speed beside other toolkits: some hours, see benchmarks/README.md"
 	@echo "make lock          renew constraints.txt with the interpreters PYTHONS='$(PYTHONS)'"
 	@echo "make clean         remove .venv and everything else that was made, but not recipes' results"
 	@echo "Another Python for .venv: make clean test PYTHON=python3.12"
@@ -50,6 +51,9 @@ test: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+
+bench: $(STAMP)
+	@$(MAKE) -C benchmarks PYTHON='$(CURDIR)/$(BIN)/python'
 
 types: $(STAMP)
 	$(BIN)/python -m mypy

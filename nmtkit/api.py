@@ -35,7 +35,9 @@ class TranslateKeywords(TypedDict, total=False):
     """Options of `Model.translate`; the defaults are TranslateOptions' and SearchOptions'."""
 
     beam: int  # hypotheses kept
-    length_penalty: float  # rank by log-probability / subwords ** this
+    length_penalty: float  # rank by log-probability / subwords ** this …
+    length_normalisation: str  # … or, not power but gnmt, / ((5 + subwords) / 6) ** this …
+    coverage_penalty: float  # … less so much for source words with too little attention
     diversity: float  # what each better continuation of one hypothesis costs the next
     sampling: Sampling | None  # draw hypotheses, do not search for them
     forbid_unknown: bool  # never write UNK

@@ -14,16 +14,30 @@ import torch
 from torch import Tensor
 
 from nmtkit.data import Bitext
-from nmtkit.vocabulary import BOS, EOS, PAD
+from nmtkit.errors import UserError
+from nmtkit.extended import ExtendedVocabulary
+from nmtkit.vocabulary import BOS, EOS, PAD, UNK
+
+LONGEST = 5000  # subwords of a line that a model reads
 
 Ids = npt.NDArray[np.int32] | Sequence[int]
 Indices = npt.NDArray[np.int64]
+
+
+def check_length(subwords: int, where: str) -> None:
+    """UserError for a line that no memory may be large enough for: attention needs its square."""
+    if subwords > LONGEST:
+        raise UserError(f"{where}: {subwords} subwords, more than {LONGEST}: cut it into sentences")
 
 
 @dataclass(frozen=True)
 class Batch:
     """source (B, S) ends in EOS · source_mask (B, S) True on real tokens · target_in (B, T)
     BOS y_1 … y_n · target_out (B, T) y_1 … y_n EOS · target_mask (B, T).
+
+    For models that copy also, over the source-extended vocabulary (`nmtkit.extended`): copied
+    (B, S), what copying from a place writes, or -1 · extended_out (B, T), target_out with the ids
+    of words that only the source has.
     """
 
     source: Tensor
@@ -31,30 +45,72 @@ class Batch:
     target_in: Tensor
     target_out: Tensor
     target_mask: Tensor
+    copied: Tensor | None = None
+    extended_out: Tensor | None = None
+
+    @property
+    def targets(self) -> Tensor:
+        """What is to be written (B, T): target_out, or extended_out where there is one."""
+        return self.target_out if self.extended_out is None else self.extended_out
 
     def to(self, device: torch.device) -> Batch:
-        return Batch(**{name: value.to(device) for name, value in vars(self).items()})
+        there = {name: value for name, value in vars(self).items() if value is not None}
+        return Batch(**{name: value.to(device) for name, value in there.items()})
+
+    def part(self, rows: slice) -> Batch:
+        """Some sentences, without the padding that only the others need."""
+        masks = self.source_mask[rows], self.target_mask[rows]
+        source, target = (int(mask.sum(1).max()) for mask in masks)
+        lengths = {"source": source, "source_mask": source, "copied": source}
+        there = {name: value for name, value in vars(self).items() if value is not None}
+        return Batch(**{name: v[rows, : lengths.get(name, target)] for name, v in there.items()})
 
     @staticmethod
-    def of(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
-        """From the ids of B sources and B targets, without EOS."""
-        source, target_out = with_end(sources), with_end(targets)
+    def of(
+        sources: Sequence[Ids], targets: Sequence[Ids], extended: ExtendedVocabulary | None = None
+    ) -> Batch:
+        """From the numbers of B sources and B targets, without EOS; `extended`: to copy."""
+        numbers = with_end(sources), with_end(targets)
+        source, target_out = (one.masked_fill(one < 0, UNK) for one in numbers)
+        copied = extended_out = None
+        if extended is not None:
+            arrays = numbers[0].numpy(), numbers[1].numpy()
+            places = extended.copied(arrays[0])
+            copied = torch.from_numpy(places)
+            extended_out = torch.from_numpy(extended.target_ids(arrays[0], places, arrays[1]))
         begin = torch.full((len(target_out), 1), BOS)
         target_in = torch.cat([begin, target_out[:, :-1]], 1)
         target_mask = target_out != PAD
         target_in = target_in.masked_fill(~target_mask, PAD)
-        return Batch(source, source != PAD, target_in, target_out, target_mask)
+        masks = source != PAD, target_mask
+        return Batch(source, masks[0], target_in, target_out, masks[1], copied, extended_out)
 
     @staticmethod
-    def read(bitext: Bitext, indices: Indices | Sequence[int]) -> Batch:
-        """The pairs of these numbers."""
+    def read(
+        bitext: Bitext,
+        indices: Indices | Sequence[int],
+        extended: ExtendedVocabulary | None = None,
+    ) -> Batch:
+        """The pairs of these numbers; `extended`: for a model that copies."""
         rows = [int(i) for i in indices]
-        return Batch.of([bitext.source(i) for i in rows], [bitext.target(i) for i in rows])
+        sources = [bitext.source_ids.numbers_of(i) for i in rows]
+        batch = Batch.of(sources, [bitext.target_ids.numbers_of(i) for i in rows], extended)
+        bitext.release()
+        return batch
+
+
+def of_sources(
+    sources: Sequence[Ids], extended: ExtendedVocabulary | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """The numbers of B sources, without EOS -> their ids (B, S), and what can be copied (B, S)."""
+    numbers = with_end(sources)
+    copied = None if extended is None else torch.from_numpy(extended.copied(numbers.numpy()))
+    return numbers.masked_fill(numbers < 0, UNK), copied
 
 
 def with_end(sentences: Sequence[Ids]) -> Tensor:
-    """The ids of B sentences, each closed by EOS, padded to the longest: (B, S) int64."""
-    longest = max(len(ids) for ids in sentences) + 1
+    """The ids of B sentences (perhaps 0), closed by EOS, padded to the longest: (B, S) int64."""
+    longest = max(map(len, sentences), default=0) + 1
     padded = np.full((len(sentences), longest), PAD, dtype=np.int64)
     for row, ids in zip(padded, sentences, strict=True):
         row[: len(ids)] = ids

@@ -1,16 +1,19 @@
 """The model directory: weights, settings and text side. Nothing in it is ever unpickled.
 
 config.toml         every setting; `nmtkit train --config` with it repeats the run
-model.safetensors   the parameters
+model.safetensors   the parameters, with their checksum in the header
 text.json, codes…   the text side, as in the prepared corpus (text.py)
 metrics.jsonl       a record a report of the training
-checkpoint/         while training: all that resuming needs
+checkpoint/         all that resuming needs; checkpoint.previous/: the one before it
+replaced/           the model that this one replaces, until it has parameters of its own
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import safetensors.torch
@@ -20,6 +23,7 @@ from torch import Tensor
 
 from nmtkit.config import Table, build, read_toml
 from nmtkit.errors import UserError
+from nmtkit.extended import ExtendedVocabulary
 from nmtkit.files import atomic_writer
 from nmtkit.models import AnyConfig, AnyModel, architecture, blank_model
 from nmtkit.models.aligner import Aligner
@@ -30,6 +34,8 @@ from nmtkit.vocabulary import Vocabulary
 
 CONFIG = "config.toml"
 WEIGHTS = "model.safetensors"
+REPLACED = "replaced"
+DIGEST = "sha256"  # in the header of a safetensors file
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,13 @@ class Trained:
     @property
     def target_vocabulary(self) -> Vocabulary:
         return vocabulary_of(self.target, self.folder)
+
+    @cached_property
+    def extended(self) -> ExtendedVocabulary | None:
+        """What a model that copies can write; None for others."""
+        if isinstance(self.model, Aligner) or self.model.copying is None:
+            return None
+        return ExtendedVocabulary(self.source_vocabulary, self.target_vocabulary)
 
 
 def vocabulary_of(text: Text, folder: Path) -> Vocabulary:
@@ -104,6 +117,11 @@ def load(folder: Path, device: torch.device) -> Trained:
     if not (folder / WEIGHTS).is_file():
         if isinstance(config, TablesConfig):
             raise UserError(f"{folder}: its {WEIGHTS} is missing: copy it again, or train again")
+        if (folder / REPLACED).is_dir():
+            raise UserError(
+                f"{folder}: no {WEIGHTS} yet: no validation has been reached; the model that it "
+                f"replaces is in {folder / REPLACED}"
+            )
         raise UserError(f"{folder}: no {WEIGHTS} yet: no validation has been reached")
     source, target = Text.load(folder, "source"), Text.load(folder, "target")
     sizes = [len(vocabulary_of(text, folder)) for text in (source, target)]
@@ -145,19 +163,43 @@ def load_all(folders: Sequence[Path], device: torch.device) -> list[Trained]:
     return models
 
 
+def extended_vocabulary(models: Sequence[Trained]) -> ExtendedVocabulary | None:
+    """What an ensemble can write, if one of its models copies."""
+    return next((one.extended for one in models if one.extended is not None), None)
+
+
 def read_tensors(path: Path, device: torch.device) -> dict[str, Tensor]:
-    """The tensors in a safetensors file; UserError when it is missing or damaged."""
+    """The tensors in a safetensors file; UserError when it is missing or damaged.
+
+    Files of other programs and older versions carry no checksum: they are taken as they are.
+    """
     try:
-        return safetensors.torch.load_file(path, device=str(device))
+        with safetensors.safe_open(path, framework="pt", device="cpu") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, ValueError, KeyError) as error:
         raise UserError(f"{path}: not a whole safetensors file: {error}") from error
+    if metadata.get(DIGEST, digest := _digest(tensors)) != digest:
+        raise UserError(f"{path}: its checksum differs: it is damaged; copy it again")
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors to a safetensors file, whole or not at all."""
-    content = safetensors.torch.save({name: t.detach().contiguous() for name, t in tensors.items()})
+    """Write tensors to a safetensors file, whole or not at all, their checksum in its header."""
+    own = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    content = safetensors.torch.save(own, metadata={DIGEST: _digest(own)})
     with atomic_writer(path, "wb") as file:
         file.write(content)
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """A checksum of names, types, shapes and numbers: it goes into the same file."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {_kind(tensor)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], path: Path) -> None:

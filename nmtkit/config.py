@@ -28,6 +28,9 @@ else:
 
 T = TypeVar("T")
 Table = dict[str, Any]
+LARGEST = 1 << 18  # characters of a file of settings
+DOTS = 100  # in a line of it
+DEEPEST = 20  # tables or lists within each other
 
 NAMES: dict[Any, tuple[str, str]] = {  # how a type is called in an error, singular and plural
     bool: ("true or false", "true or false values"),
@@ -54,14 +57,32 @@ def read_toml(path: Path) -> Table:
         raise UserError(f"cannot read settings {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 at byte {error.start} of the file") from error
+    if len(text) > LARGEST or any(line.count(".") > DOTS for line in text.split("\n")):
+        # The parser's memory grows with the square of the length of a dotted key.
+        raise UserError(
+            f"{path}: more than {LARGEST} characters, or {DOTS} dots in a line: no settings are so"
+        )
     try:
         table: Table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, or a number of 5000 digits
         found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         line = int(found[1]) if found else text.rstrip("\n").count("\n") + 1
         message = str(error)[: found.start()] if found else str(error)
         raise UserError(f"{path}:{line}: not valid TOML: {message}") from error
+    if _is_deep(table):
+        raise UserError(f"{path}: more than {DEEPEST} tables within each other: no settings are so")
     return table
+
+
+def _is_deep(table: Table) -> bool:
+    """Whether tables or lists lie so deep within each other that functions that call themselves
+    could not follow.
+    """
+    level: list[Any] = [table]
+    for _ in range(DEEPEST):
+        inner = [v for one in level for v in (one.values() if isinstance(one, dict) else one)]
+        level = [value for value in inner if isinstance(value, dict | list)]
+    return bool(level)
 
 
 def write_toml(path: Path, table: Table) -> None:
@@ -171,6 +192,8 @@ def _value(hint: Any, value: Any, where: str, name: str) -> Any:
 def _convert(hint: Any, value: Any, where: str, name: str) -> Any:
     """``value`` as the type ``hint``; raises Mismatch when it is of another type."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if type(value) is int and value.bit_length() > 63:
+        raise UserError(f"{where}: {name} is an integer of more than 64 bits")
     if origin in (Union, types.UnionType):
         return _union(arguments, value, where, name)
     if origin is Literal:
@@ -264,7 +287,7 @@ def _parse(text: str, assignment: str) -> Any:
     """The TOML value ``text``, or the string itself where it is not one."""
     try:
         table = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         if text[:1] in ("[", "{", '"', "'"):
             raise UserError(f"cannot set {assignment!r}: not a TOML value: {error}") from error
         return text

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmtkit.errors import UserError, unknown
-from nmtkit.files import atomic_writer
+from nmtkit.files import atomic_writer, reading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 METRICS = "metrics.jsonl"
 SUFFIXES = (".png", ".svg")
+LARGEST = 1e30  # figure that is drawn
 MANY = 30  # points of a line, beyond which they are not marked one by one
 #: The panels from top to bottom: what the axis is called, and the figures drawn in it.
 PANELS: dict[str, dict[str, str]] = {
@@ -34,15 +35,15 @@ def read_metrics(folder: Path) -> list[Record]:
     """The records of a model directory's metrics.jsonl; UserError when it cannot be read."""
     path = folder / METRICS
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"cannot read {path}: {reason}") from error
+        with reading("read", path) as file:
+            lines = file.read().decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"cannot read {path}: {error}") from error
     records: list[Record] = []
     for number, line in enumerate(lines[:-1], 1):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict):
             raise UserError(f"{path}:{number}: not a JSON object: the file was changed")
@@ -53,13 +54,20 @@ def read_metrics(folder: Path) -> list[Record]:
 def series(records: Sequence[Record], name: str) -> Series:
     """The values of a figure, and the update (or pass) of each. Not finite ones are left out."""
     found = [
-        (float(step), float(record[name]))
+        (step, value)
         for record in records
-        if (step := record.get("update", record.get("epoch"))) is not None
-        and "finished" not in record
-        and isinstance(record.get(name), int | float)
+        if "finished" not in record
+        and (step := _finite(record.get("update", record.get("epoch")))) is not None
+        and (value := _finite(record.get(name))) is not None
     ]
     return [step for step, _ in found], [value for _, value in found]
+
+
+def _finite(value: object) -> float | None:
+    """A number that can be drawn; None for anything else that JSON may have there."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) <= LARGEST else None
 
 
 def check_picture(path: Path) -> None:

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import torch
 
+from nmtkit.distributed import local_rank
 from nmtkit.errors import UserError, unknown
 
 DEVICES = ("auto", "cpu", "cuda")
 
 
 def resolve(name: str) -> torch.device:
-    """auto is CUDA where there is a GPU, else the CPU. Raises UserError when there is none."""
+    """auto is CUDA where there is a GPU, else the CPU. Under torchrun every process has its own.
+
+    Raises UserError when there is none.
+    """
     if name not in DEVICES:
         raise unknown("device", name, DEVICES)
     if name == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: torch finds no CUDA GPU here; use --device cpu")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    if name == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    number, gpus = local_rank(), torch.cuda.device_count()
+    if number >= gpus:
+        raise UserError(
+            f"process {number + 1} of this machine has no GPU of its own, there are {gpus}: start "
+            f"torchrun with --nproc-per-node {gpus}, or say --device cpu"
+        )
+    if number:
+        torch.cuda.set_device(number)  # what "cuda" means from here on
+    return torch.device("cuda")

@@ -16,6 +16,7 @@ from typing import IO, Any, Literal
 from nmtkit.errors import UserError
 
 BLOCK = 1 << 20  # bytes read at a time for a checksum
+CHECKSUMS = "SHA256SUMS"  # of the files of a folder, as `sha256sum --check` reads it
 
 # What some program or other takes for the end of a line, or shows as nothing: C0 and C1 controls
 # with tab, VT, FF, CR, FS to US, DEL and NEL; line and paragraph separator; the byte order mark.
@@ -93,6 +94,12 @@ def output_folder(path: Path, overwrite: bool = False, marker: str | None = None
     _sync_folder(place.parent)
 
 
+def copy_file(source: Path, place: Path) -> None:
+    """Write the bytes of `source` to `place`, whole or not at all."""
+    with atomic_writer(place, "wb") as file, Path(source).open("rb") as old:
+        shutil.copyfileobj(old, file)
+
+
 def check_output_folder(path: Path, overwrite: bool = False, marker: str | None = None) -> None:
     """Raise UserError where ``output_folder`` would refuse ``path``; call it before long work."""
     if path.is_symlink() and not path.exists():
@@ -112,14 +119,24 @@ def check_output_folder(path: Path, overwrite: bool = False, marker: str | None 
         )
 
 
+def check_entries(folder: Path, remedy: str) -> None:
+    """UserError unless all in ``folder`` are plain files and folders; ``remedy``: what else to do.
+
+    A link could lead out of the folder, and a pipe would wait for ever.
+    """
+    for path in folder.iterdir():
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise UserError(f"{path} is not a plain file: put one in its place, or {remedy}")
+
+
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """The JSON object in ``path``; ``what`` names the file to the user ("manifest").
 
     Raises UserError when the file is missing, not UTF-8, not JSON, or not an object.
     """
     path = Path(path)
-    with _explained(f"read {what}", path):
-        raw = path.read_bytes()
+    with reading(f"read {what}", path) as file:
+        raw = file.read()
     try:
         value = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -145,10 +162,49 @@ def sha256(path: Path) -> str:
     Raises UserError when the file cannot be read.
     """
     digest = hashlib.sha256()
-    with _explained("read", path), Path(path).open("rb") as file:
+    with reading("read", Path(path)) as file:
         while block := file.read(BLOCK):
             digest.update(block)
     return digest.hexdigest()
+
+
+def write_checksums(folder: Path) -> None:
+    """Seal a folder of plain files: `damaged_files` finds what changes from here on."""
+    lines = _checksum_lines(folder)
+    with atomic_writer(folder / CHECKSUMS) as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def damaged_files(folder: Path) -> list[str]:
+    """The names of the files that are not as they were when the folder was sealed.
+
+    Changed, missing and added ones alike, and the file of checksums when it is not as written.
+    Raises UserError when a file cannot be read.
+    """
+    try:
+        with reading("read", folder / CHECKSUMS) as file:
+            text = file.read().decode("utf-8")
+    except (UserError, UnicodeDecodeError):
+        return [CHECKSUMS]
+    wanted, found = text.split("\n"), _checksum_lines(folder)
+    if len(set(wanted)) < len(wanted) or wanted.pop() != "":
+        return [CHECKSUMS]
+    return sorted({line.partition("  ")[2] or CHECKSUMS for line in set(wanted) ^ set(found)})
+
+
+def _checksum_lines(folder: Path) -> list[str]:
+    files = sorted(path for path in folder.iterdir() if path.name != CHECKSUMS)
+    return [f"{sha256(path)}  {path.name}" for path in files]
+
+
+@contextlib.contextmanager
+def reading(action: str, path: Path) -> Iterator[IO[bytes]]:
+    """A file to read; UserError for what cannot be, or would have no end: a pipe, a device."""
+    with _explained(action, path):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise UserError(f"cannot {action} {path}: it is not a plain file")
+        with path.open("rb") as file:
+            yield file
 
 
 @contextlib.contextmanager

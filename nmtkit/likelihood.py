@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 
-from nmtkit.batches import BatchSize, length_sorted, with_end
-from nmtkit.checkpoint import Trained
+from nmtkit.batches import Batch, BatchSize, check_length, length_sorted
+from nmtkit.checkpoint import Trained, extended_vocabulary
 from nmtkit.errors import UserError
 from nmtkit.progress import Progress, silent
 from nmtkit.search import force_decode
@@ -43,19 +43,26 @@ def log_probabilities(
     An empty source counts as a sentence of nothing but its end.
     """
     source, target = models[0].source, models[0].target
+    extended = extended_vocabulary(models)
     device = models[0].device
-    stream = iter(progress(pairs, "scoring"))
+    stream, first = iter(progress(pairs, "scoring")), 1
     while some := list(islice(stream, options.read_ahead)):
-        ids = [(source.ids(s), target.ids(t)) for s, t in some]
+        cut = [(source.numbers(s), target.numbers(t)) for s, t in some]
         found = [LogProbability(0.0, 0)] * len(some)
-        longer = [max(map(len, pair)) for pair in ids]
+        longer = [max(map(len, pair)) for pair in cut]
+        for number, length in enumerate(longer, first):
+            check_length(length, f"pair {number}")
+        first += len(some)
         for rows in length_sorted(longer, options.batch):
-            inputs = with_end([ids[row][0] for row in rows]).to(device)
-            outputs = with_end([ids[row][1] for row in rows]).to(device)
-            forced = force_decode([m.seq2seq for m in models], inputs, inputs != 0, outputs)
+            chosen = [cut[row] for row in rows]
+            given = Batch.of([s for s, _ in chosen], [t for _, t in chosen], extended).to(device)
+            forced = force_decode(
+                [model.seq2seq for model in models],
+                *(given.source, given.source_mask, given.targets, given.copied),
+            )
             values = forced.log_probs.double().sum(1).tolist()
             for row, value in zip(rows, values, strict=True):
-                found[row] = LogProbability(value, len(ids[row][1]) + 1)
+                found[row] = LogProbability(value, len(cut[row][1]) + 1)
         yield from found
 
 

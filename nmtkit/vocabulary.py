@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,16 @@ from nmtkit.files import CONTROLS, atomic_writer
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
+LONGEST = 18  # digits of a count
+
+
+def unknown_number(token: str) -> int:
+    """Below 0, int32: tells one unknown token from another where the model sees UNK for both.
+
+    -1 - (31 bits of a hash): two tokens of a sentence get the same one about never.
+    """
+    digest = hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=4).digest()
+    return -1 - (int.from_bytes(digest, "little") >> 1)
 
 
 class Vocabulary:
@@ -86,17 +97,23 @@ class Vocabulary:
         get = self._ids.get
         return [get(token, UNK) for token in tokens]
 
-    def tokens(self, ids: Iterable[int]) -> list[str]:
+    def numbers(self, tokens: Iterable[str]) -> list[int]:
+        """As `ids`, but unknown tokens are kept apart by their `unknown_number`."""
+        get = self._ids.get
+        return [unknown_number(token) if (i := get(token)) is None else i for token in tokens]
+
+    def tokens(self, ids: Iterable[int], extension: Sequence[str] = ()) -> list[str]:
         """The tokens of ``ids``, specials as they are written in ``SPECIALS``.
 
-        Raises IndexError for an id outside the vocabulary.
+        Ids from ``len(self)`` up are those of ``extension``, in its order. Raises IndexError for
+        an id outside both.
         """
-        known = self._tokens
+        known, size = self._tokens, len(self._tokens)
         tokens = []
         for i in ids:
             if i < 0:
                 raise IndexError(f"no token has the id {i}")
-            tokens.append(known[i])
+            tokens.append(known[i] if i < size else extension[i - size])
         return tokens
 
     def save(self, path: Path) -> None:
@@ -144,6 +161,7 @@ def _lines(path: Path) -> Sequence[str]:
 def _row(line: str, where: str) -> tuple[str, int]:
     """Token and count of one ``line``."""
     columns = line.split("\t")
-    if len(columns) != 2 or not (columns[1].isascii() and columns[1].isdigit()):
+    count = columns[-1]
+    if len(columns) != 2 or not (count.isascii() and count.isdigit() and len(count) <= LONGEST):
         raise UserError(f"{where}: a line of a vocabulary must be: token TAB count")
-    return columns[0], int(columns[1])
+    return columns[0], int(count)

@@ -194,7 +194,7 @@ class Toy:
         return [pair for pair in self.test if known.issuperset(pair[0].split(" "))]
 
 
-SIZES = {"embedding": 32, "encoder_hidden": 32, "hidden": 48, "attention": 32, "maxout": 32}
+SIZES = {"embedding": 32, "encoder_hidden": 32, "hidden": 48, "attention_units": 32, "maxout": 32}
 TRAINING = {"learning_rate": 0.005, "batch_sentences": 32, "select": "loss", "epochs": 8}
 SMALL = [
     *(f"--set=model.{name}={size}" for name, size in SIZES.items()),

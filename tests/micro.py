@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nmtkit.batches import Batch
+from nmtkit.checkpoint import vocabulary_of
 from nmtkit.data import PreparedCorpus
-from nmtkit.train import Settings, Silent, _run, settings_from, train
+from nmtkit.models import build_model
+from nmtkit.models.seq2seq import Seq2Seq
+from nmtkit.train import Settings, Silent, TrainingConfig, _run, settings_from, train
+from nmtkit.train.objective import Objective
 from nmtkit.train.trainer import Trainer
 
 CPU = torch.device("cpu")
-SIZES = ("embedding", "encoder_hidden", "hidden", "attention", "maxout")
+SIZES = ("embedding", "encoder_hidden", "hidden", "attention_units", "maxout")
 MICRO = [
     *(f"model.{name}=8" for name in SIZES),
     "model.initialisation=glorot",
@@ -56,6 +61,18 @@ def results(folder: Path) -> dict[str, Any]:
     return {**files, "state": state, "records": records(folder)}
 
 
+class Keeping(Silent):
+    """Remembers the bytes of the model after every validation."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kept: list[tuple[dict[str, Any], bytes]] = []
+
+    def recorded(self, record: Any) -> None:
+        if "best" in record:
+            self.kept.append((record, (self.folder / "model.safetensors").read_bytes()))
+
+
 def trainer(data: Path, out: Path, *assignments: str) -> Trainer:
     """A trainer before its first update."""
     out.mkdir(exist_ok=True)
@@ -66,3 +83,24 @@ def trainer(data: Path, out: Path, *assignments: str) -> Trainer:
 
 def batch_of(corpus: PreparedCorpus, rows: list[int]) -> Batch:
     return Batch.of([corpus.train.source(i) for i in rows], [corpus.train.target(i) for i in rows])
+
+
+def objective_of(data: Path, *assignments: str) -> Objective:
+    """The loss of a fresh model, in float64."""
+    chosen = settings(data, "guide=links", *assignments)
+    assert isinstance(chosen.training, TrainingConfig)
+    corpus = PreparedCorpus.open(data)
+    sizes = (
+        len(vocabulary_of(corpus.source_text, data)),
+        len(vocabulary_of(corpus.target_text, data)),
+    )
+    torch.manual_seed(3)
+    model = build_model(chosen.model, *sizes).double()
+    assert isinstance(model, Seq2Seq)
+    return Objective(chosen.training, model, "predicting")
+
+
+def guide_of(batch: Batch) -> Tensor:
+    """Any attention to learn, (B, T, S): every target subword's is spread over all the source."""
+    both = batch.target_mask.unsqueeze(2) * batch.source_mask.unsqueeze(1).float()
+    return both / both.sum(2, keepdim=True).clamp_min(1)

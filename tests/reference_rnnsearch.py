@@ -3,14 +3,16 @@
 NumPy, float64, one sentence at a time, one position after the other, no padding and no batch: a
 transcription of the equations of section 3 and appendix A.2, knowing nothing of the package but the
 names of its parameters; with the coverage of Tu et al. (2016, arXiv 1601.04811, eqs. 4 and 6) where
-there is a V_c. Letters: S source length, T target length, E embedding, H encoder hidden a
-direction, D decoder hidden, A attention, L maxout, V target vocabulary.
+there is a V_c, the scores of Luong et al. (2015, arXiv 1508.04025, section 3.1), and LSTMs
+(Hochreiter and Schmidhuber, 1997). Letters: S source length, T target length, E embedding, H
+encoder hidden a direction, D decoder hidden, A attention, L readout, V target vocabulary.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,20 @@ Parameters = Mapping[str, Array]
 ORDERS = ("main-text", "appendix", "groundhog", "conditional")
 RESETS = ("before", "after")
 EMBEDDED_AS_ZERO = (0, 2)  # padding, and the word before the first one
+LOCATIONS = 100  # source positions that the score location knows
+
+
+class Kind(NamedTuple):
+    """Which of the models it is."""
+
+    order: str = "main-text"
+    reset: str = "before"
+    encoder: str = "bidirectional"
+    cell: str = "gru"
+    attention: str = "additive"
+    context: str = "dynamic"
+    readout: str = "maxout"
+    temperature: float = 1.0
 
 
 def sigmoid(x: Array) -> Array:
@@ -58,60 +74,106 @@ def gru(
     return np.asarray((1.0 - z) * h + z * candidate)
 
 
+def lstm(
+    parameters: Parameters, name: str, state: Array, x: Array, mask: Array | None = None
+) -> Array:
+    """One step of an LSTM: state [h ; c], input x -> the new [h ; c]; `mask` as in `gru`."""
+    size = len(state) // 2
+    h, c = state[:size], state[size:]
+    seen = h if mask is None else mask * h
+    weight, recurrent, bias = (parameters[f"{name}.{letter}"] for letter in ("W", "U", "b"))
+    sums = weight @ x + recurrent @ seen + bias
+    i, f, o = (sigmoid(sums[n * size : (n + 1) * size]) for n in range(3))
+    c = f * c + i * np.tanh(sums[3 * size :])
+    return np.concatenate([o * np.tanh(c), c])
+
+
+def consume(
+    parameters: Parameters, name: str, kind: Kind, state: Array, x: Array, mask: Array | None
+) -> Array:
+    """One step of the cell `name`; the state is h, or [h ; c]."""
+    if kind.cell == "lstm":
+        return lstm(parameters, f"{name}_lstm", state, x, mask)
+    return gru(parameters, f"{name}_gru", kind.reset, state, x, mask)
+
+
+def begin(kind: Kind, hidden: Array) -> Array:
+    """The state that starts with h."""
+    return np.concatenate([hidden, np.zeros(len(hidden))]) if kind.cell == "lstm" else hidden
+
+
 def annotate(
     parameters: Parameters,
-    reset: str,
+    kind: Kind,
     source_ids: Sequence[int],
     masks: Mapping[str, Array] | None = None,
-) -> tuple[list[Array], Array]:
-    """Annotations h_j = [forward_j ; backward_j], S of (2H,), and backward_1 (H,) (section 3.2)."""
-    masks = masks or {}
+) -> tuple[list[Array], list[Array]]:
+    """Annotations h_j = [forward_j ; backward_j], S of (2H,) or (H,) (section 3.2), and the state
+    that each direction ends in: forward_S, backward_1.
+    """
     words = [parameters["source_embedding.weight"][word] for word in source_ids]
-    hidden = parameters["encoder.forward_gru.U"].shape[1]
-    length = len(words)
-    forwards: list[Array] = []
-    state = np.zeros(hidden)
-    for j in range(length):
-        name = "encoder.forward_gru"
-        state = gru(parameters, name, reset, state, words[j], masks.get("forward"))
-        forwards.append(state)
-    backwards: list[Array] = [np.zeros(hidden)] * length
-    state = np.zeros(hidden)
-    for j in range(length - 1, -1, -1):
-        name = "encoder.backward_gru"
-        state = gru(parameters, name, reset, state, words[j], masks.get("backward"))
-        backwards[j] = state
-    both = [np.concatenate([forwards[j], backwards[j]]) for j in range(length)]
-    return both, backwards[0]
+    read: list[list[Array]] = []
+    last: list[Array] = []
+    for direction in ("forward", "backward"):
+        if kind.encoder not in (direction, "bidirectional"):
+            continue
+        name = f"encoder.{direction}"
+        size = parameters[f"{name}_{kind.cell}.U"].shape[1]
+        state = begin(kind, np.zeros(size))
+        states: list[Array] = []
+        for word in words if direction == "forward" else reversed(words):
+            state = consume(parameters, name, kind, state, word, (masks or {}).get(direction))
+            states.append(state[:size])
+        last.append(states[-1])
+        read.append(states if direction == "forward" else states[::-1])
+    return [np.concatenate(both) for both in zip(*read, strict=True)], last
+
+
+def energy(
+    parameters: Parameters, kind: Kind, query: Array, j: int, h_j: Array, earlier: Sequence[Array]
+) -> float:
+    """Query (D,), annotation h_j at source position j -> the energy, before the temperature."""
+    if kind.attention == "dot":
+        return float(query @ h_j)
+    W_a = parameters["attention.W_a"]
+    if kind.attention == "general":
+        return float(query @ (W_a @ h_j))
+    if kind.attention == "location":
+        return float(W_a[j] @ query) if j < LOCATIONS else -math.inf
+    if kind.attention == "concat":
+        return float(parameters["attention.v_a"] @ np.tanh(W_a @ np.concatenate([query, h_j])))
+    inner = W_a @ query + parameters["attention.U_a"] @ h_j + parameters["attention.b_a"]
+    if "attention.V_c" in parameters:
+        inner = inner + parameters["attention.V_c"] * sum(alpha[j] for alpha in earlier)
+    return float(parameters["attention.v_a"] @ np.tanh(inner))
 
 
 def attend(
     parameters: Parameters,
+    kind: Kind,
     query: Array,
     annotations: list[Array],
     earlier: Sequence[Array],
-    temperature: float,
 ) -> tuple[list[float], Array]:
     """Query (D,) -> weights alpha_j, S of them, and the context c = sum_j alpha_j h_j (2H,).
 
     earlier: alpha (S,) of the positions before. Only where there is a V_c (A,) do they count.
     """
-    W_a, U_a = parameters["attention.W_a"], parameters["attention.U_a"]
-    b_a, v_a = parameters["attention.b_a"], parameters["attention.v_a"]
-    scores = []
-    for j, h_j in enumerate(annotations):
-        inner = W_a @ query + U_a @ h_j + b_a
-        if "attention.V_c" in parameters:
-            inner = inner + parameters["attention.V_c"] * sum(alpha[j] for alpha in earlier)
-        scores.append(float(v_a @ np.tanh(inner)) / temperature)
-    alpha = softmax(scores)
+    alpha = softmax(
+        [
+            energy(parameters, kind, query, j, h_j, earlier) / kind.temperature
+            for j, h_j in enumerate(annotations)
+        ]
+    )
     context = np.zeros(len(annotations[0]))
     for weight, h_j in zip(alpha, annotations, strict=True):
         context = context + weight * h_j
     return alpha, context
 
 
-def read_out(parameters: Parameters, state: Array, word: Array, context: Array) -> Array:
+def read_out(
+    parameters: Parameters, state: Array, word: Array, context: Array, kind: str = "maxout"
+) -> Array:
     """Log-probabilities (V,) of the next word: maxout over pairs, then softmax (A.2.2)."""
     t_tilde = (
         parameters["readout.U_o"] @ state
@@ -120,6 +182,8 @@ def read_out(parameters: Parameters, state: Array, word: Array, context: Array) 
         + parameters["readout.b_o"]
     )
     t = np.array([max(t_tilde[2 * k], t_tilde[2 * k + 1]) for k in range(len(t_tilde) // 2)])
+    if kind == "tanh":
+        t = np.tanh(t_tilde)
     logits = parameters["output.weight"] @ t + parameters["output.bias"]
     largest = logits.max()
     return np.asarray(logits - largest - math.log(np.exp(logits - largest).sum()))
@@ -133,12 +197,10 @@ def embed_target(parameters: Parameters, word: int) -> Array:
 
 def forward(
     parameters: Parameters,
-    order: str,
-    reset: str,
+    kind: Kind,
     source_ids: Sequence[int],
     target_in_ids: Sequence[int],
     masks: Mapping[str, Array] | None = None,
-    temperature: float = 1.0,
 ) -> dict[str, Array]:
     """One sentence through the model.
 
@@ -148,56 +210,61 @@ def forward(
     (T, V); row i - 1 belongs to y_i. A state is s_i (groundhog: u_i, the state that has read
     y_{i-1} and c_{i-1}).
     """
-    annotations, backward_1 = annotate(parameters, reset, source_ids, masks)
+    annotations, last = annotate(parameters, kind, source_ids, masks)
     mask = (masks or {}).get("decoder")
 
-    def consume(name: str, state: Array, x: Array) -> Array:
-        return gru(parameters, name, reset, state, x, mask)
+    def read(name: str, state: Array, x: Array) -> Array:
+        return consume(parameters, name, kind, state, x, mask)
 
-    def attention_from(query: Array) -> tuple[list[float], Array]:
-        seen = query if mask is None else mask * query
-        return attend(parameters, seen, annotations, rows["attention"], temperature)
+    def look(state: Array) -> tuple[list[float], Array]:
+        if kind.context == "fixed":
+            return [0.0] * len(annotations), np.concatenate(last)
+        query = state[:size] if mask is None else mask * state[:size]
+        return attend(parameters, kind, query, annotations, rows["attention"])
 
-    s = np.tanh(parameters["initial.weight"] @ backward_1 + parameters["initial.bias"])
+    def write(state: Array, word: Array, c: Array) -> Array:
+        return read_out(parameters, state[:size], word, c, kind.readout)
+
+    size = len(parameters["initial.bias"])
+    first = np.tanh(parameters["initial.weight"] @ last[-1] + parameters["initial.bias"])
+    s = begin(kind, first)
     previous_context: Array | None = None
     rows: dict[str, list[Array]] = {"attention": [], "contexts": [], "states": [], "log_probs": []}
     for y in target_in_ids:
         word = embed_target(parameters, y)
-        if order == "main-text":
-            alpha, c = attention_from(s)
-            s = consume("decoder_gru", s, np.concatenate([word, c]))
-            log_probs = read_out(parameters, s, word, c)
-        elif order == "appendix":
-            alpha, c = attention_from(s)
-            log_probs = read_out(parameters, s, word, c)
-            s = consume("decoder_gru", s, np.concatenate([word, c]))
-        elif order == "groundhog":
+        if kind.order == "main-text":
+            alpha, c = look(s)
+            s = read("decoder", s, np.concatenate([word, c]))
+            log_probs = write(s, word, c)
+        elif kind.order == "appendix":
+            alpha, c = look(s)
+            log_probs = write(s, word, c)
+            s = read("decoder", s, np.concatenate([word, c]))
+        elif kind.order == "groundhog":
             if previous_context is not None:
-                s = consume("decoder_gru", s, np.concatenate([word, previous_context]))
-            alpha, c = attention_from(s)
-            log_probs = read_out(parameters, s, word, c)
+                s = read("decoder", s, np.concatenate([word, previous_context]))
+            alpha, c = look(s)
+            log_probs = write(s, word, c)
             previous_context = c
-        elif order == "conditional":
-            between = consume("decoder_gru", s, word)
-            alpha, c = attention_from(between)
-            s = consume("context_gru", between, c)
-            log_probs = read_out(parameters, s, word, c)
+        elif kind.order == "conditional":
+            between = read("decoder", s, word)
+            alpha, c = look(between)
+            s = read("context", between, c)
+            log_probs = write(s, word, c)
         else:
-            raise ValueError(order)
+            raise ValueError(kind.order)
         rows["attention"].append(np.array(alpha))
         rows["contexts"].append(c)
-        rows["states"].append(s)
+        rows["states"].append(s[:size])
         rows["log_probs"].append(log_probs)
     return {"annotations": np.stack(annotations)} | {name: np.stack(r) for name, r in rows.items()}
 
 
 def loss(
     parameters: Parameters,
-    order: str,
-    reset: str,
+    kind: Kind,
     pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
     masks: Sequence[Mapping[str, Array]] | None = None,
-    temperature: float = 1.0,
 ) -> float:
     """Minus the log-probability of the targets, summed over (source, target) pairs.
 
@@ -208,7 +275,7 @@ def loss(
         target_in = [2, *target_ids]
         target_out = [*target_ids, 3]
         pair_masks = None if masks is None else masks[i]
-        result = forward(parameters, order, reset, source_ids, target_in, pair_masks, temperature)
+        result = forward(parameters, kind, source_ids, target_in, pair_masks)
         for position, word in enumerate(target_out):
             total -= float(result["log_probs"][position, word])
     return total

@@ -20,13 +20,14 @@ from nmtkit.models import alignment_head as module
 from nmtkit.models.aligner import Aligner
 from nmtkit.models.alignment_head import energies, energies_plain
 from nmtkit.models.ibm import IBM1Config
+from nmtkit.models.rnnsearch import RNNsearchConfig
 from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.text import Text, TextConfig
 from nmtkit.vocabulary import EOS, PAD
 from tests import reference_rnnsearch as reference
 from tests.test_models import PAIRS, TINY, Pair, build, close, gradients, in_numpy, padded
 
-[HEADED] = [settings for settings in TINY["rnnsearch"] if settings["alignment_head"]]
+HEADED, *OTHERS = (settings for settings in TINY["rnnsearch"] if settings["alignment_head"])
 assert HEADED["temperature"] != 1
 DECODER = ("initial", "attention", "decoder_gru", "context_gru", "readout", "output")
 
@@ -60,18 +61,21 @@ def weighed(model: AnySeq2Seq, pairs: Sequence[Pair], junk: Sequence[int] = (PAD
 # ----------------------------------------------------------------------------------- the equations
 
 
-def expected(model: AnySeq2Seq, reset: str, pair: Pair) -> tuple[Any, Any]:
+def expected(model: AnySeq2Seq, pair: Pair) -> tuple[Any, Any]:
     """Both attentions (T, S) of one pair, an energy at a time."""
+    config = model.config
+    assert isinstance(config, RNNsearchConfig)
+    kind = reference.Kind(reset=config.reset, cell=config.cell)
     parameters = in_numpy(model)
     [source], [target] = ended([pair])
-    annotations, _ = reference.annotate(parameters, reset, source)
+    annotations, _ = reference.annotate(parameters, kind._replace(encoder=config.encoder), source)
     reader = {
         name.replace("head.reader", "encoder"): value
         for name, value in parameters.items()
         if name.startswith("head.reader.")
     }
     reader["source_embedding.weight"] = parameters["target_embedding.weight"]
-    states, _ = reference.annotate(reader, reset, target)
+    states, _ = reference.annotate(reader, kind, target)
     W, U, b, v = (parameters[f"head.attention.{name}"] for name in ("W_a", "U_a", "b_a", "v_a"))
     e = np.empty((len(target), len(source)))
     for i, j in np.ndindex(e.shape):
@@ -79,22 +83,22 @@ def expected(model: AnySeq2Seq, reset: str, pair: Pair) -> tuple[Any, Any]:
         other = parameters["source_embedding.weight"][source[j]]
         query = W @ np.concatenate([states[i], word])
         key = U @ np.concatenate([annotations[j], other])
-        e[i, j] = v @ np.tanh(query + key + b) / HEADED["temperature"]
+        e[i, j] = v @ np.tanh(query + key + b) / config.temperature
     forward = np.array([reference.softmax(row) for row in e.tolist()])
     backward = np.array([reference.softmax(column) for column in e.T.tolist()]).T
     return forward, backward
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["fast", "plain"])
-@pytest.mark.parametrize("reset", reference.RESETS)
-def test_values_equal_the_equations(reset: str, plain: bool) -> None:
-    model = build(("rnnsearch", {**HEADED, "reset": reset}))
+@pytest.mark.parametrize("settings", [HEADED, {**HEADED, "reset": "before"}, *OTHERS])
+def test_values_equal_the_equations(settings: dict[str, Any], plain: bool) -> None:
+    model = build(("rnnsearch", settings))
     model.plain = plain  # type: ignore[assignment]
     forward, backward, _, _ = read(model, PAIRS)
     for b, pair in enumerate(PAIRS):
         rows, columns = len(pair[1]) + 1, len(pair[0]) + 1
         both = forward[b, :rows, :columns], backward[b, :rows, :columns]
-        for found, wanted in zip(both, expected(model, reset, pair), strict=True):
+        for found, wanted in zip(both, expected(model, pair), strict=True):
             np.testing.assert_allclose(found.exp().detach().numpy(), wanted, rtol=0, atol=1e-12)
 
 

@@ -67,6 +67,10 @@ def texts(folder: Path) -> tuple[object, ...]:
         (("--tokenized", "--batch", 3), {"tokenized": True, "batch": 3}),
         (("--replace-unknown", "--rows", "next"), {"replace_unknown": True, "rows": "next"}),
         (("--forbid-unknown", "--diversity", 0.5), {"forbid_unknown": True, "diversity": 0.5}),
+        (
+            ("--length-normalisation", "gnmt", "--coverage-penalty", 4),
+            {"length_normalisation": "gnmt", "coverage_penalty": 4.0},
+        ),
     ],
 )
 def test_translate(toy, flags, options):

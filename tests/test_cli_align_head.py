@@ -16,7 +16,7 @@ from tests.conftest import MICRO_PAIRS, command, failed, lines_of, misused, work
 from tests.micro import CPU, MICRO, records
 
 GUIDED = [
-    *(f"model.{name}=16" for name in ("embedding", "encoder_hidden", "hidden", "attention")),
+    *(f"model.{name}=16" for name in ("embedding", "encoder_hidden", "hidden", "attention_units")),
     *("model.alignment_head=true", "training.translation_weight=0", "training.epochs=20"),
     *("training.learning_rate=0.02", "training.schedule=cosine"),
 ]

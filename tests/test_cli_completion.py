@@ -17,6 +17,7 @@ from nmtkit.cli import completion
 from nmtkit.cli.versions import _cuda
 from nmtkit.links import FORMATS, SYMMETRISATIONS
 from nmtkit.models import ARCHITECTURES
+from nmtkit.search import LENGTH_NORMALISATIONS
 from nmtkit.train import preset_names
 from tests.conftest import process, worked
 from tests.test_cli import HEAVY, loaded_modules
@@ -123,6 +124,7 @@ def test_names_for_completion_are_those_there_are():
     assert list(completion.PRESETS) == preset_names()
     assert list(completion.SOFT_SYMMETRISATIONS) == list(BOTH)
     assert list(completion.METHODS) == [*METHODS, "auto"]
+    assert list(completion.LENGTH_NORMALISATIONS) == list(LENGTH_NORMALISATIONS)
 
 
 def test_version_says_what_runs():

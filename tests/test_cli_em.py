@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save
 
 from nmtkit.errors import UserError
 from nmtkit.train import em, em_run
@@ -265,13 +266,15 @@ def test_a_damaged_model(both, corpus, tmp_path):
         (tmp_path / file).write_bytes(content)
     pair = ("--source", corpus.folder / "test.aa", "--target", corpus.folder / "test.zz")
     whole = (tmp_path / "model.safetensors").read_bytes()
-    renamed = whole.replace(b"lexicon.keys", b"lexicon.kyes")
-    negative = whole[:-4] + b"\xff" * 4
+    tensors = load_file(tmp_path / "model.safetensors")
+    other = {name.replace("lexicon.keys", "lexicon.kyes"): t for name, t in tensors.items()}
+    negative = {name: -t if t.is_floating_point() else t for name, t in tensors.items()}
     for damaged, message in (
         (b"", "not a whole safetensors file"),
         (whole[: len(whole) // 2], "not a whole safetensors file"),
-        (renamed, "the tensor lexicon.keys is missing"),
-        (negative, "holds numbers that are no"),
+        (whole[:-1] + bytes([whole[-1] ^ 1]), "its checksum differs"),
+        (save(other), "the tensor lexicon.keys is missing"),
+        (save(negative), "holds numbers that are no"),
     ):
         (tmp_path / "model.safetensors").write_bytes(damaged)
         found = failed("align", tmp_path, *pair)

@@ -190,6 +190,8 @@ def test_translate_refuses(toy, tmp_path):
         (("--n-best", 6), "--n-best 6 needs at least --beam 6, not 5"),
         (("--rows", "nxt"), "unknown row reading 'nxt': did you mean 'next'"),
         (("--length-penalty", "inf"), "length_penalty must be 0 or more"),
+        (("--length-normalisation", "gmnt"), "unknown length normalisation 'gmnt': did you mean"),
+        (("--coverage-penalty", "inf"), "coverage_penalty must be 0 or more"),
         (("--alignments", tmp_path / "out"), "--alignments and --out cannot both be"),
     ):
         assert message in failed(*given, *options, stdin=f"{SOURCE[0]}\n")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from nmtkit.cli.train import Terminal
 from nmtkit.train.trainer import Trainer
 from tests.conftest import command, contents, failed, worked, write
-from tests.micro import MICRO
+from tests.micro import MICRO, results
 
 
 def test_train_takes_settings_from_everywhere(micro, tmp_path):
@@ -91,50 +91,103 @@ def test_overwriting_refuses_what_is_no_model(micro, tmp_path):
     assert (inside / "data" / "manifest.json").exists()
 
 
-def _listen() -> None:
-    """Whoever runs the tests in the background has taught their children to ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+class Running:
+    """`nmtkit train` as a process, in the background of a shell without job control."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "nmtkit", "train", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        )
+
+    def line(self) -> str:
+        """What it says next."""
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
+
+    def end(self, number: signal.Signals) -> tuple[int, list[str]]:
+        """Its exit code and all that it still says, after a signal."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=120)
+        assert out == ""
+        return self.process.returncode, err.splitlines()
 
 
-def test_an_interrupted_run_says_how_to_go_on(micro, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_says_how_to_go_on(micro, tmp_path, number):
     assignments = [f"--set={assignment}" for assignment in MICRO]
-    limits = ("--updates", 100_000, "--set=training.patience=0", "--set=training.valid_every=1")
+    limits = ("--updates", 100_000, "--set=training.patience=0")
     out = tmp_path / "m"
-    given = ("train", micro, "--out", out, *assignments, *limits)
-    with subprocess.Popen(
-        [sys.executable, "-m", "nmtkit", *map(str, given)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=_listen,
-    ) as running:
-        assert running.stderr is not None
-        first = running.stderr.readline()  # a validation has been recorded
-        assert "valid_loss" in first
-        while not (out / "checkpoint").exists():
-            time.sleep(0.01)
-        running.send_signal(signal.SIGINT)
-        rest = running.stderr.read()
-        assert running.wait(60) == 130
-    assert f"nmtkit train --resume --out {out}" in rest
-    assert "Traceback" not in rest
+    running = Running(micro, "--out", out, *assignments, *limits)
+    assert "valid_loss" in running.line()
+    code, rest = running.end(number)
+    assert code == 128 + number
+    rest = [line for line in rest if not line.startswith("update ")]
+    assert rest == [f"stopped: nmtkit train --resume --out {out} goes on from there"]
     worked("train", "--resume", "--out", out, "--updates", 1)
 
 
-def test_a_run_interrupted_before_any_validation_has_nothing_to_go_on_from(
-    micro, tmp_path, monkeypatch
-):
+def test_a_run_that_is_told_to_save_goes_on(micro, tmp_path):
+    assignments = [f"--set={assignment}" for assignment in MICRO]
+    limits = ("--updates", 100_000, "--set=training.patience=0", "--set=training.valid_every=99999")
+    state = tmp_path / "m" / "checkpoint" / "state.json"
+    running = Running(micro, "--out", tmp_path / "m", *assignments, *limits)
+    assert running.line().startswith("update 100 ")
+    assert json.loads(state.read_text(encoding="utf-8"))["update"] == 0
+    running.process.send_signal(signal.SIGUSR1)
+    while json.loads(state.read_text(encoding="utf-8"))["update"] == 0:
+        running.line()
+    assert running.process.poll() is None
+    running.end(signal.SIGTERM)
+
+
+def test_a_run_interrupted_before_its_first_update_goes_on_as_well(micro, tmp_path, monkeypatch):
     def interrupted(_: Trainer) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Trainer, "run", interrupted)
     assignments = [f"--set={assignment}" for assignment in MICRO]
-    done = command("train", micro, "--out", tmp_path / "m", *assignments)
+    done = command("train", micro, "--out", tmp_path / "m", *assignments, "--epochs", 1)
+    out = tmp_path / "m"
     assert done.code == 130
-    assert done.err.endswith("stopped: nothing is kept: train again with --overwrite\n")
-    assert "--resume" not in done.err
+    assert done.err == f"stopped: nmtkit train --resume --out {out} goes on from there\n"
     monkeypatch.undo()
-    worked("train", micro, "--out", tmp_path / "m", *assignments, "--overwrite", "--epochs", 1)
+    worked("train", "--resume", "--out", out)
+    worked("train", micro, "--out", tmp_path / "whole", *assignments, "--epochs", 1)
+    assert results(out) == results(tmp_path / "whole")
+
+
+def test_an_old_model_stays_until_there_is_a_new_one(micro, model, tmp_path, monkeypatch):
+    """Even in a run that is ended, and replaced itself; and it can be used meanwhile."""
+    out = Path(shutil.copytree(model, tmp_path / "m"))
+    weights = (out / "model.safetensors").read_bytes()
+    assignments = [f"--set={assignment}" for assignment in MICRO]
+    given = ("train", micro, "--out", out, *assignments, "--overwrite", "--updates", 1)
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(Trainer, "run", lambda self: {})
+            worked(*given)
+        assert not (out / "model.safetensors").exists()
+        assert (out / "replaced" / "model.safetensors").read_bytes() == weights
+        worked("translate", out / "replaced", stdin="bamo\n")
+    message = failed("translate", out, stdin="bamo\n")
+    assert message.endswith(f"the model that it replaces is in {out / 'replaced'}")
+    worked(*given)
+    assert not (out / "replaced").exists()
+    assert (out / "model.safetensors").read_bytes() != weights
+
+
+def test_what_does_not_repeat_is_said(micro, tmp_path):
+    assignments = [f"--set={assignment}" for assignment in MICRO]
+    given = ("train", micro, *assignments)
+    done = command(*given, "--out", tmp_path / "a", "--minutes", 0.001)
+    note = "note: another such run may give other bytes: the end follows the clock (--minutes)\n"
+    assert done.err.startswith(note)
+    done = command(*given, "--out", tmp_path / "b", "--updates", 1)
+    assert "note" not in done.err
 
 
 def test_a_run_interrupted_before_it_begins_leaves_the_old_model(
@@ -147,7 +200,7 @@ def test_a_run_interrupted_before_it_begins_leaves_the_old_model(
     before = contents(tmp_path)
     monkeypatch.setattr("nmtkit.train._run", interrupted)
     done = command("train", micro, "--out", copy, "--overwrite")
-    assert done.err == f"stopped: {copy} is as it was\n"
+    assert (done.code, done.err) == (130, f"stopped: {copy} is as it was\n")
     assert contents(tmp_path) == before
 
 

@@ -191,6 +191,7 @@ def test_what_does_not_go_together(toy, tmp_path, source):
         (("--top-k", 5), "--top-k is for --sample"),
         (("--sample", "--beam", 5), "--beam does not go with --sample"),
         (("--sample", "--diversity", 1), "--diversity does not go with --sample"),
+        (("--sample", "--coverage-penalty", 1), "--coverage-penalty does not go with --sample"),
         (("--sample", "--temperature", 0), "temperature must be above 0"),
         (("--sample", "--n-best", 2000), "n_best must be from 1 to 1000"),
         (("--forbid-unknown", "--replace-unknown"), "leaves nothing to --replace-unknown"),

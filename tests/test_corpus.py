@@ -1,6 +1,7 @@
 import gzip
 import io
 import sys
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -8,10 +9,11 @@ from hypothesis import strategies as st
 
 from nmtkit.corpus import (
     REASONS,
+    Duplicates,
     Filters,
-    PairFilter,
     clean_line,
     corpus_files,
+    filters,
     open_text,
     read_lines,
     read_pairs,
@@ -222,25 +224,46 @@ def test_clean_line_is_at_hand():
     ],
 )
 def test_reasons(lengths, reason):
-    filters = Filters(max_length=10, max_ratio=3.0)
-    assert PairFilter(filters).reason("a", "b", *lengths) == reason
+    assert Filters(max_length=10, max_ratio=3.0).reason(*lengths) == reason
     assert reason is None or reason in REASONS
 
 
 def test_no_limits():
-    assert PairFilter(Filters(None, None)).reason("a", "b", 1, 10**6) is None
+    assert Filters(None, None).reason(1, 10**6) is None
 
 
-def test_duplicates_are_of_the_pair_and_of_kept_pairs():
-    keep = PairFilter(Filters(max_length=2, deduplicate=True))
-    assert keep.reason("a", "b", 3, 1) == "too long"
-    assert keep.reason("a", "b", 1, 1) is None
-    assert keep.reason("a", "c", 1, 1) is None
-    assert keep.reason("a", "b", 1, 1) == "duplicate"
-    assert keep.reason("ab", "c", 1, 1) is None
-    assert keep.reason("a", "bc", 1, 1) is None  # joined, the same characters
-    every = PairFilter(Filters())
-    assert [every.reason("a", "b", 1, 1) for _ in range(2)] == [None, None]
+@given(st.lists(st.integers(0, 3000), max_size=400), st.integers(0, 2000))
+def test_duplicates_are_those_of_a_set(numbers, more):
+    """Also while the table grows: it starts with 1024 places, of which two in three are used."""
+    texts = [f"a {number}\tb" for number in [*range(more), *numbers]]
+    duplicates, known = Duplicates(), set()
+    for text in texts:
+        assert duplicates.is_known(text) == (text in known)
+        known.add(text)
+
+
+def test_a_digest_of_nothing_has_its_place(monkeypatch):
+    class Zero:
+        def __init__(self, *_, **__):
+            pass
+
+        def digest(self):
+            return bytes(8)
+
+    monkeypatch.setattr(filters, "blake2b", Zero)
+    duplicates = Duplicates()
+    assert [duplicates.is_known("a") for _ in range(3)] == [False, True, True]
+
+
+def test_duplicates_take_few_bytes():
+    tracemalloc.start()
+    duplicates = Duplicates()
+    for number in range(40_000):
+        duplicates.is_known(str(number))
+    held, worst = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 24 * 40_000 + 4096
+    assert worst < 36 * 40_000 + 4096
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tests.messages import templates
 
 IDS = [page.name for page in PAGES]
 OTHERS = re.compile(r"(pip|make|python|mypy) ")  # lines that begin so are of other programs
-ELSEWHERE = {"--first-step"}  # train-model.perl's
+ELSEWHERE = {"--first-step", "--nproc-per-node"}  # train-model.perl's, torchrun's
 TROUBLES = ROOT / "docs" / "troubleshooting.md"
 
 

@@ -104,7 +104,7 @@ def test_the_same_links_for_another_segmentation(tmp_path):
     letters = Ids(np.array(ids, np.int32), np.array([0, 5, 8]))
     again = links.guide(Bitext(letters, corpus.train.target_ids))
     assert links_of(again) == [[(0, 0), (1, 0), (2, 0), (3, 0)], [(2, 0)]]
-    fewer = Bitext(Ids(letters.ids, np.array([0, 2, 8])), corpus.train.target_ids)
+    fewer = Bitext(Ids(letters.numbers, np.array([0, 2, 8])), corpus.train.target_ids)
     with pytest.raises(ValueError, match="other words"):
         links.guide(fewer)
 

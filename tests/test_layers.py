@@ -17,8 +17,8 @@ PACKAGE = Path(nmtkit.__file__).parent
 # A module, or a package with all its modules, may import from the layers before its own.
 LAYERS = [
     {"errors", "progress"},
-    {"files"},
-    {"config", "vocabulary", "text", "corpus", "links", "score", "heatmap", "curves"},
+    {"files", "distributed"},
+    {"config", "vocabulary", "extended", "text", "corpus", "links", "score", "heatmap", "curves"},
     {"data", "batches", "models", "device"},
     {"search", "checkpoint"},
     {"preprocess", "align", "likelihood"},
@@ -31,6 +31,7 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 RANK["__init__"] = -1  # the version
 WITHIN_A_LAYER = {
     ("text", "vocabulary"),
+    ("extended", "vocabulary"),
     ("links", "corpus"),
     ("score", "links"),
     ("score", "text"),
@@ -38,7 +39,7 @@ WITHIN_A_LAYER = {
     ("batches", "data"),
 }
 NEED_TORCH = {
-    *("models", "batches", "device", "search", "checkpoint", "likelihood"),
+    *("distributed", "models", "batches", "device", "search", "checkpoint", "likelihood"),
     *("translate", "align", "train", "api"),
 }
 TERMINAL = {"typer", "click", "rich", "tqdm"}  # only cli speaks to a terminal

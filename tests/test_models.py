@@ -27,9 +27,58 @@ PLAIN: dict[str, Any] = {
     "alignment_head": False,
     "coverage": False,
     "temperature": 1.0,
-    "attention": 3,
+    "attention_units": 3,
+    "order": "main-text",
+    "reset": "before",
     **SIZES,
 }
+#: RNNsearch with a part left out or changed.
+FIXED = {"attention": "none", "context": "fixed"}
+ABLATIONS: list[dict[str, Any]] = [
+    {**PLAIN, **changed}
+    for changed in (
+        {"encoder": "forward"},
+        {"encoder": "backward", "order": "groundhog"},
+        {"attention": "dot"},
+        {"attention": "general", "temperature": 0.7},
+        {"attention": "concat", "order": "conditional", "reset": "after"},
+        {"attention": "location", "order": "groundhog", "temperature": 0.7},
+        FIXED,
+        {**FIXED, "encoder": "forward", "order": "appendix"},
+        {**FIXED, "encoder": "backward", "order": "groundhog", "reset": "after"},
+        {**FIXED, "order": "conditional", "reset": "after"},
+        {"readout": "tanh"},
+        {"cell": "lstm"},
+        {"cell": "lstm", "attention": "general", "order": "conditional"},
+        {"cell": "lstm", "coverage": True, "order": "groundhog"},
+        {"cell": "lstm", "attention": "location", "encoder": "backward", "order": "appendix"},
+        {**FIXED, "cell": "lstm"},
+        {**FIXED, "cell": "lstm", "encoder": "forward", "order": "conditional"},
+        {"tied_embeddings": "target", "maxout": 3, "readout": "tanh"},
+        {"cell": "lstm", "encoder": "forward", "alignment_head": True},
+    )
+]
+#: Windows of 3 words, narrower than the longest of PAIRS; `hidden` is the attention's size too.
+LUONG: dict[str, Any] = {
+    "embedding": 3,
+    "hidden": 4,
+    "layers": 1,
+    "attention": "general",
+    "window": "global",
+    "window_size": 1,
+    "input_feeding": True,
+    "reverse_source": True,
+    "tied_embeddings": "none",
+}
+TRANSFORMER: dict[str, Any] = {
+    "embedding": 6,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "heads": 2,
+    "feed_forward": 5,
+}
+STACK: dict[str, Any] = {"embedding": 3, "hidden": 4}
+GNMT: dict[str, Any] = {**STACK, "encoder_hidden": 5, "attention_units": 6}
 TINY: dict[str, list[dict[str, Any]]] = {
     "rnnsearch": [
         *(
@@ -41,8 +90,43 @@ TINY: dict[str, list[dict[str, Any]]] = {
         {**PLAIN, "order": "groundhog", "reset": "after", "coverage": True, "temperature": 0.7},
         {**PLAIN, "order": "conditional", "reset": "after", "alignment_head": True}
         | {"temperature": 0.7},
+        *ABLATIONS,
     ],
     "rnnencdec": [{**SIZES, "reset": reset} for reset in reference.RESETS],
+    "transformer": [
+        TRANSFORMER,
+        {**TRANSFORMER, "encoder_layers": 1, "decoder_layers": 1, "heads": 1, "embedding": 5},
+        {**TRANSFORMER, "tied_embeddings": "target", "attention_layer": 1, "attention_head": 2},
+        {
+            **TRANSFORMER,
+            "heads": 3,
+            "attention_layer": 3,
+            "attention_head": 1,
+            "alignment_head": True,
+        },
+    ],
+    "luong": [
+        *({**LUONG, "attention": score} for score in ("dot", "general", "concat", "location")),
+        *(
+            {**LUONG, "window": window, "input_feeding": feeding, "layers": layers}
+            for window in ("local-m", "local-p")
+            for feeding, layers in ((True, 1), (True, 2), (False, 2))
+        ),
+        {**LUONG, "input_feeding": False, "attention": "concat", "window": "local-p"},
+        {**LUONG, "input_feeding": False, "attention": "location"},
+        {**LUONG, "attention": "concat", "layers": 2, "reverse_source": False},
+        {**LUONG, "attention": "concat", "layers": 2, "input_feeding": False},
+        {**LUONG, "attention": "concat", "embedding": 4, "tied_embeddings": "target"},
+    ],
+    "seq2seq": [
+        {**STACK, "reverse_source": reverse, "layers": layers}
+        for reverse, layers in ((True, 1), (True, 3), (False, 2))
+    ]
+    + [{"embedding": 4, "hidden": 4, "layers": 2, "tied_embeddings": "target"}],
+    "gnmt": [
+        {**GNMT, "order": order, "encoder_layers": encoder, "layers": decoder}
+        for order, encoder, decoder in (("previous", 3, 4), ("current", 2, 3), ("current", 3, 2))
+    ],
 }
 SOURCE_SIZE, TARGET_SIZE = 8, 7
 
@@ -54,7 +138,7 @@ def translates(name: str) -> bool:
 
 def called(name: str, settings: dict[str, Any]) -> str:
     """The settings that are not those of most variants."""
-    usual = {**PLAIN, **SIZES}
+    usual = {"luong": LUONG, "transformer": TRANSFORMER}.get(name, {**PLAIN, **SIZES})
     told = (f"{key}={value}" for key, value in settings.items() if usual.get(key) != value)
     return " ".join([name, *told])
 
@@ -80,14 +164,17 @@ def build(variant: tuple[str, dict[str, Any]], seed: int = 1, sharpness: float =
     The paper's initialisation would not do: with v_a = 0 the attention is uniform whatever it sees.
     """
     name, settings = variant
-    model = blank_model(ARCHITECTURES[name].config(**settings), SOURCE_SIZE, TARGET_SIZE)
+    sizes = SOURCE_SIZE, TARGET_SIZE
+    if settings.get("tied_embeddings") == "all":
+        sizes = SOURCE_SIZE, SOURCE_SIZE
+    model = blank_model(ARCHITECTURES[name].config(**settings), *sizes)
     generator = torch.Generator().manual_seed(seed)
     assert isinstance(model, Seq2Seq)
     with torch.no_grad():
         model = model.double()
         for parameter in model.parameters():
             parameter.normal_(generator=generator)
-        model.output.weight *= sharpness
+        model.output.weight.mul_(sharpness)
     return model.eval()
 
 
@@ -261,7 +348,8 @@ def test_attention_is_a_distribution_over_real_tokens(model: AnySeq2Seq) -> None
     _, stepped, _ = model.step(target_in[:, 0], model.start(memory), memory)
     for attention in (decoded, stepped.unsqueeze(1)):
         close(attention.sum(2), torch.ones_like(attention[:, :, 0]))
-        assert (attention[mask.unsqueeze(1).expand_as(attention)] > 0).all()
+        if not model.attention_is_local:
+            assert (attention[mask.unsqueeze(1).expand_as(attention)] > 0).all()
         assert not attention[~mask.unsqueeze(1).expand_as(attention)].any()
         assert attention[1].std() > 0.01  # not uniform
 

@@ -181,6 +181,16 @@ def test_lengths_count_subwords(tmp_path):
     assert ratio.train.dropped == {"ratio": 1}  # six against one
 
 
+def test_a_joint_vocabulary_is_of_both_sides(tmp_path):
+    pairs = [("a b", "b c"), ("a", "b")]
+    report = run(tmp_path, pairs, "joint", subwords="none", joint_vocabulary=True)
+    texts = opened(tmp_path, "joint").source_text, opened(tmp_path, "joint").target_text
+    for text in texts:
+        assert text.vocabulary is not None
+        assert list(text.vocabulary) == ["b", "a", "c"]  # b thrice, a twice
+    assert report.source_vocabulary.size == report.target_vocabulary.size == 3
+
+
 def test_joint_and_separate_codes(tmp_path):
     # en: "xy" twice, de: "zw" three times. One joint merge is "zw"; each side alone has its own.
     pairs = [("xy", "zw"), ("xy", "zw"), ("x", "zw")]
@@ -300,8 +310,10 @@ def test_forms_of_input_give_the_same_arrays(tmp_path):
     assert {name for name in plain if plain[name] != mixed[name]} == {"manifest.json"}
 
 
-def test_any_number_of_workers_writes_the_same(tmp_path, monkeypatch):
+@pytest.mark.parametrize("many", [1, 1000])  # from so many pairs on, workers write ids too
+def test_any_number_of_workers_writes_the_same(tmp_path, monkeypatch, many):
     monkeypatch.setattr(passes, "CHUNK", 2)
+    monkeypatch.setattr(passes, "MANY", many)
     pairs = [(f"The word{i} ran, a{i % 3}.", f"Das Wort{i} lief.") for i in range(9)]
     options = {"tokenizer": "moses", "subwords": "bpe", "case": "true", "valid": pairs[:3]}
     one = run(tmp_path, pairs, "one", **options)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -13,33 +16,52 @@ from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from nmtkit.vocabulary import BOS, PAD
 from tests import reference_rnnsearch as reference
 from tests.test_models import (
+    ABLATIONS,
     PAIRS,
     PLAIN,
     SOURCE_SIZE,
     TARGET_SIZE,
     TINY,
     build,
+    called,
+    close,
     gradients,
     in_numpy,
     padded,
     training_loss,
 )
 
-# What attention may have beyond the paper's; the reference takes coverage from the parameters.
-ATTENTIONS = {
-    "paper": {"coverage": False, "temperature": 1.0},
-    "coverage": {"coverage": True, "temperature": 0.7},
-}
 orders = pytest.mark.parametrize("order", reference.ORDERS)
-resets = pytest.mark.parametrize("reset", reference.RESETS)
-attentions = pytest.mark.parametrize("attention", ATTENTIONS)
+PAPER = [
+    {**PLAIN, "order": order, "reset": reset, **attention}
+    for order in reference.ORDERS
+    for reset in reference.RESETS
+    for attention in ({}, {"coverage": True, "temperature": 0.7})
+]
 
 
-def rnnsearch(order: str, reset: str, attention: str) -> RNNsearch:
-    chosen = {**PLAIN, "order": order, "reset": reset, **ATTENTIONS[attention]}
-    found = build(("rnnsearch", chosen))
+def named(variants: Sequence[dict[str, Any]]) -> pytest.MarkDecorator:
+    """A test for each of these settings."""
+    return pytest.mark.parametrize("settings", variants, ids=[called("", v) for v in variants])
+
+
+def rnnsearch(settings: dict[str, Any], plain: bool = False) -> RNNsearch:
+    found = build(("rnnsearch", settings))
     assert isinstance(found, RNNsearch)
-    assert ("attention.V_c" in in_numpy(found)) == (attention == "coverage")
+    found.plain = plain
+    return found
+
+
+def kind(model: RNNsearch) -> reference.Kind:
+    """The same model for the reference, which calls its readings as the settings do."""
+    return reference.Kind(*(getattr(model.config, name) for name in reference.Kind._fields))
+
+
+def parameters_of(model: RNNsearch) -> dict[str, np.ndarray]:
+    """By name; a tied one is one array under all its names."""
+    found = in_numpy(model)
+    for name in ("output.weight", "source_embedding.weight"):
+        found.setdefault(name, found["target_embedding.weight"])
     return found
 
 
@@ -47,7 +69,8 @@ def fix_dropout(model: RNNsearch, monkeypatch: pytest.MonkeyPatch) -> list[dict[
     """Recurrent dropout with given masks, one of each kind a sentence of PAIRS."""
     generator = np.random.default_rng(3)
     config, batch = model.config, len(PAIRS)
-    encoder = generator.choice([0.0, 2.0], (2, batch, config.encoder_hidden))
+    directions = model.encoder.directions
+    encoder = generator.choice([0.0, 2.0], (len(directions), batch, config.encoder_hidden))
     decoder = generator.choice([0.0, 2.0], (batch, config.hidden))
 
     def mask(shape: tuple[int, ...], like: Tensor) -> Tensor:
@@ -56,52 +79,46 @@ def fix_dropout(model: RNNsearch, monkeypatch: pytest.MonkeyPatch) -> list[dict[
 
     monkeypatch.setattr(model, "_recurrent_mask", mask)
     return [
-        {"forward": encoder[0, b], "backward": encoder[1, b], "decoder": decoder[b]}
+        {**dict(zip(directions, encoder[:, b], strict=True)), "decoder": decoder[b]}
         for b in range(batch)
     ]
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["fast", "plain"])
-@attentions
-@resets
-@orders
-def test_values_equal_the_equations(order: str, reset: str, attention: str, plain: bool) -> None:
-    model = rnnsearch(order, reset, attention)
-    model.plain = plain
+@named([*PAPER, *ABLATIONS])
+def test_values_equal_the_equations(settings: dict[str, Any], plain: bool) -> None:
+    model = rnnsearch(settings, plain)
     pairs = [*PAIRS, ((5, 3), (PAD, 4))]  # PAD is no word either
     source, mask = padded([source for source, _ in pairs])
     target_in, _ = padded([(BOS, *target) for _, target in pairs])
     memory = model.encode(source, mask)
     logits, weights = model.decode(target_in, memory)
-    τ = model.config.temperature
     for b, (source_ids, target) in enumerate(pairs):
         target_ids = (BOS, *target)
-        expected = reference.forward(
-            in_numpy(model), order, reset, source_ids, target_ids, temperature=τ
-        )
+        expected = reference.forward(parameters_of(model), kind(model), source_ids, target_ids)
         rows, columns = len(target) + 1, len(source_ids)
-        for found, name in (
-            (memory.annotations[b, :columns], "annotations"),
-            (weights[b, :rows, :columns], "attention"),
-            (F.log_softmax(logits[b, :rows], 1), "log_probs"),
-        ):
+        given = {
+            "attention": weights[b, :rows, :columns],
+            "log_probs": F.log_softmax(logits[b, :rows], 1),
+        }
+        if model.has_attention:
+            given["annotations"] = memory.annotations[b, :columns]
+        for name, found in given.items():
             np.testing.assert_allclose(found.detach().numpy(), expected[name], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dropout", [False, True], ids=["all", "dropout"])
-@attentions
-@resets
-@orders
+@named(PAPER)
 def test_training_equals_the_equations(
-    order: str, reset: str, attention: str, dropout: bool, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], dropout: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loss and, by central differences on the reference, the gradient of every single number."""
-    model = rnnsearch(order, reset, attention)
+    model = rnnsearch(settings)
     masks = fix_dropout(model, monkeypatch) if dropout else None
-    parameters = in_numpy(model)
+    parameters = parameters_of(model)
 
     def loss() -> float:
-        return reference.loss(parameters, order, reset, PAIRS, masks, model.config.temperature)
+        return reference.loss(parameters, kind(model), PAIRS, masks)
 
     found_loss = training_loss(model, PAIRS)
     assert found_loss.item() == pytest.approx(loss(), abs=1e-11)
@@ -119,9 +136,29 @@ def test_training_equals_the_equations(
         np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
+@pytest.mark.parametrize("dropout", [False, True], ids=["all", "dropout"])
+@named(ABLATIONS)
+def test_fast_training_is_the_plain_one(
+    settings: dict[str, Any], dropout: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss is that of the equations, and its gradients are those that autograd finds."""
+    model = rnnsearch(settings)
+    masks = fix_dropout(model, monkeypatch) if dropout else None
+    found_loss = training_loss(model, PAIRS)
+    expected = reference.loss(parameters_of(model), kind(model), PAIRS, masks)
+    assert found_loss.item() == pytest.approx(expected, abs=1e-11)
+    found = gradients(model, found_loss)
+    model.plain = True
+    plain = gradients(model, training_loss(model, PAIRS))
+    assert found.keys() == plain.keys()
+    for name, gradient in plain.items():
+        close(found[name], gradient, 1e-11, name)
+        assert gradient.any(), name
+
+
 def test_recurrent_dropout_is_one_scaled_mask_and_only_in_training() -> None:
     config = RNNsearchConfig(
-        embedding=3, encoder_hidden=2, hidden=4, attention=3, maxout=2, dropout_recurrent=0.25
+        embedding=3, encoder_hidden=2, hidden=4, attention_units=3, maxout=2, dropout_recurrent=0.25
     )
     torch.manual_seed(1)
     model = RNNsearch(config, SOURCE_SIZE, TARGET_SIZE)
@@ -155,7 +192,7 @@ def test_initialisation_is_the_papers() -> None:
         embedding=30,
         encoder_hidden=40,
         hidden=50,
-        attention=60,
+        attention_units=60,
         maxout=35,
         reset="after",
         coverage=True,

@@ -155,7 +155,7 @@ def test_prefixes_of_the_others_change_nothing(variant: Variant) -> None:
 
 def test_unknown_words_can_be_forbidden(variant: Variant) -> None:
     """A model that wants nothing else writes the best of the rest, at its own low probability."""
-    models = [lean(sharp(variant, seed=17), UNK, 15.0)]
+    models = [lean(sharp(variant, seed=17), UNK, 30.0)]
     options = {"beam": 21, "n_best": 21, "max_ratio": 0.0, "max_extra": 3}
     plain = search(models, SOURCES, **options)
     assert any(UNK in h.ids for hypotheses in plain for h in hypotheses[:1])

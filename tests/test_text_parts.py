@@ -1,9 +1,11 @@
 import random
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from nmtkit.errors import UserError
 from nmtkit.files import clean_line
@@ -138,6 +140,27 @@ def test_our_faster_moses_gives_the_same(language):
     ]:
         expected = plain.tokenize(clean_line(line), escape=False)
         assert make(language=language).tokenise(line) == expected
+
+
+STOPPED = st.lists(
+    st.sampled_from(
+        [".", "..", "...", " ", "\u00a0", "Mr.", "No.", "z.B.", "5", "a", "B", ",", "é."]
+    )
+).map("".join)
+
+
+@given(STOPPED, st.sampled_from(["en", "de", "fr", "zh"]))
+def test_full_stops_are_where_sacremoses_has_them(line, language):
+    assert make(language=language).tokenise(line) == plain_moses(language).tokenize(
+        clean_line(line), escape=False
+    )
+
+
+@cache
+def plain_moses(language):
+    from sacremoses.tokenize import MosesTokenizer
+
+    return MosesTokenizer(language)
 
 
 def test_truecase_by_hand():

@@ -29,7 +29,7 @@ from tests.reference_rnnsearch import ORDERS
 
 HEAD = "model.alignment_head=true"
 ONLY_LINKS = "translation_weight=0"
-LARGER = [f"model.{name}=16" for name in ("embedding", "encoder_hidden", "hidden", "attention")]
+LARGER = [f"model.{name}=16" for name in ("embedding", "encoder_hidden", "hidden", "attention_units")]
 
 
 @pytest.fixture

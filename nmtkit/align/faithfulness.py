@@ -25,7 +25,7 @@ import numpy.typing as npt
 from nmtkit.align.extraction import Matrix
 from nmtkit.align.options import AlignOptions
 from nmtkit.align.reading import Line, check_attention, read_attention
-from nmtkit.batches import length_sorted, with_end
+from nmtkit.batches import check_length, length_sorted, with_end
 from nmtkit.checkpoint import Trained
 from nmtkit.errors import UserError, unknown
 from nmtkit.models.seq2seq import Seq2Seq
@@ -117,8 +117,10 @@ def faithfulness(
     stream = iter(progress(pairs, "leaving words out"))
     count, judged = 0, []
     while some := list(islice(stream, AHEAD)):
-        count += len(some)
         lines = [(read(source, s), read(target, t)) for s, t in some]
+        for number, pair in enumerate(lines, count + 1):
+            check_length(max(len(line.ids) for line in pair), f"pair {number}")
+        count += len(some)
         chosen = [pair for pair in lines if len(_words(pair[0])) > 1 and pair[1].ids]
         attentions = read_attention(models, chosen, options)
         drops = _drops(models, chosen, options, how)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
+
+import numpy as np
 
 from nmtkit.align.extraction import Matrix, extract
 from nmtkit.align.options import AlignOptions
 from nmtkit.align.reading import Line, read_attention
+from nmtkit.batches import check_length
 from nmtkit.checkpoint import Trained
 from nmtkit.links import Links
 from nmtkit.progress import Progress, silent
@@ -26,6 +31,19 @@ class Aligned:
     attention: Matrix
     links: Links
     backward: Matrix | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` makes the same of again, to the last bit."""
+        matrices = [_packed(one) for one in (self.attention, self.backward) if one is not None]
+        links = sorted(self.links)
+        return {"source": self.source, "target": self.target, "links": links, "read": matrices}
+
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> Aligned:
+        """The pair that `to_json` made this of."""
+        links = frozenset((j, i) for j, i in found["links"])
+        attention, *backward = map(_unpacked, found["read"])
+        return Aligned(found["source"], found["target"], attention, links, *backward)
 
     def weights(self) -> dict[tuple[int, int], float]:
         """The attention weight of every link, from 0 to 1; of two directions their mean."""
@@ -47,9 +65,12 @@ def align(
     `models` is one model or an ensemble, and so is `reverse`, of the other direction. Both read
     the pairs `read_ahead` at a time, so that memory does not grow with their number.
     """
-    stream = iter(progress(pairs, "aligning"))
+    stream, first = iter(progress(pairs, "aligning")), 1
     while some := list(islice(stream, options.read_ahead)):
         sides = _segmented(models[0], some, options)
+        for number, lines in enumerate(sides, first):
+            check_length(max(len(line.ids) for line in lines), f"pair {number}")
+        first += len(some)
         forwards = read_attention(models, sides, options)
         backwards: Sequence[Matrix | None] = [None] * len(some)
         if reverse:
@@ -58,6 +79,14 @@ def align(
         for (source, target), one, other in zip(sides, forwards, backwards, strict=True):
             links = extract(one, other, options)
             yield Aligned(source.words, target.words, one, links, other)
+
+
+def _packed(matrix: Matrix) -> tuple[tuple[int, ...], str]:
+    return matrix.shape, base64.b64encode(np.ascontiguousarray(matrix, np.float64)).decode()
+
+
+def _unpacked(packed: tuple[Sequence[int], str]) -> Matrix:
+    return np.frombuffer(base64.b64decode(packed[1]), np.float64).reshape(packed[0])
 
 
 def _segmented(

@@ -123,6 +123,26 @@ def rows_of(trained: Trained, rows: str | None) -> str:
     )
 
 
+def choose_attention(trained: Trained, layer: int | None, head: int | None) -> None:
+    """From now on read the attention of this decoder layer and this head of it (0: of all).
+
+    None: as the model's settings have it. UserError when there is no such layer or head.
+    """
+    model = trained.model
+    for name, number in (("layer", layer), ("head", head)):
+        if number is None:
+            continue
+        if isinstance(model, Aligner):
+            raise UserError(f"{trained.folder}: its architecture only aligns: leave out --{name}")
+        most = getattr(model, f"attention_{name}s")
+        if number > most:
+            raise UserError(
+                f"{trained.folder}: its decoder has no attention of {name} {number}: --{name} may "
+                f"be up to {most}"
+            )
+        setattr(model, f"attention_{name}", number)
+
+
 def attention_rows(
     trained: Trained, source: Tensor, mask: Tensor, target: Tensor, rows: str | None
 ) -> tuple[Tensor, int]:

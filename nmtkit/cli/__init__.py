@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
+from nmtkit.cli import processes
 from nmtkit.cli.align import align
 from nmtkit.cli.completion import take_named_shell
 from nmtkit.cli.preprocess import preprocess
@@ -20,6 +22,9 @@ from nmtkit.cli.train import train
 from nmtkit.cli.translate import translate
 from nmtkit.cli.versions import versions
 from nmtkit.errors import UserError
+from nmtkit.files import clean_line
+
+LONGEST = 2000  # characters of an error line
 
 app = typer.Typer(
     help="Machine translation with attention, from raw parallel text to BLEU and AER.",
@@ -61,22 +66,40 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")
+    processes.mute()
+    if processes.rank() and sys.argv[1:2] == ["preprocess"]:
+        return  # one process does it
     take_named_shell()
     try:
+        processes.join()
         app(prog_name="nmtkit")
+    except SystemExit as end:
+        if end.code:
+            processes.complain("")
+        else:
+            processes.leave()
+        raise
     except UserError as error:
         _fail(str(error))
     except BrokenPipeError:
         # The reader of stdout has gone; Python must not fail once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        processes.complain("")
         sys.exit(141)
     except OSError as error:  # such as a disk that is full
         _fail(f"{error.filename or 'cannot write'}: {error.strerror or error}")
     except KeyboardInterrupt:
-        print("nmtkit: interrupted", file=sys.stderr)
+        processes.complain("nmtkit: interrupted")
         sys.exit(130)
+    except Exception:
+        if not processes.started():
+            raise
+        processes.complain(traceback.format_exc())
+        sys.exit(1)
 
 
 def _fail(message: str) -> NoReturn:
-    print("nmtkit:", " ".join(message.splitlines()), file=sys.stderr)
+    text = clean_line(" ".join(message.splitlines()))  # what a hostile file says in it stays text
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    processes.complain(f"nmtkit: {shown}")
     sys.exit(1)

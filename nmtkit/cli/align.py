@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from nmtkit.cli.completion import DEVICES, METHODS, SOFT_SYMMETRISATIONS, one_of
 from nmtkit.cli.found import Sinks
 from nmtkit.cli.links import LinksFile
 from nmtkit.cli.output import STREAM, WrongUsage, check_outputs
+from nmtkit.cli.processes import rank
 from nmtkit.errors import UserError, unknown
 from nmtkit.links import FORMATS, SYMMETRISATIONS
 
@@ -24,7 +26,7 @@ DEFAULT = "grow-diag-final-and"
 _TEXTS = {"source", "target"}
 _LINKS = {"from_format", "one_based", *_TEXTS}
 _PAGE = {"page", "compare", "gold"}
-_MODEL = {"models", "rows", "raw", "batch", "device", *_TEXTS}
+_MODEL = {"models", "rows", "layer", "head", "raw", "batch", "device", *_TEXTS}
 _WAYS = {
     "check": {"check", "swap", *_LINKS},
     "convert": {"convert", "swap", "symmetrize", "format", "out", *_LINKS},
@@ -63,6 +65,16 @@ def align(
             help="Row of a word: head (the default where the model has one), predicting (the "
             "default), next or consumed.",
         ),
+    ] = None,
+    layer: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=_READ, min=1, help="Decoder layer to read; unless said, the model's."
+        ),
+    ] = None,
+    head: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=_READ, min=0, help="Its attention head; 0: the mean of all."),
     ] = None,
     method: Annotated[
         str | None,
@@ -197,6 +209,9 @@ def align(
         raise WrongUsage("--compare is for --page: say that too")
 
     files = LinksFile(from_format, one_based, swap, source, target)
+    alone = any((check, convert, forward, faithfulness, method == AUTO))
+    if alone and rank():  # of several processes one does it
+        return
     if check:
         files.check(check)
         return
@@ -213,11 +228,14 @@ def align(
     if not models or source is None or target is None:
         raise WrongUsage("align needs a model directory, --source and --target")
     said = (models, reverse, source, target, rows, method, threshold, symmetrize)
-    reading = Reading(*said, raw, batch, device, gold)
+    reading = Reading(*said, raw, batch, device, gold, layer, head)
     if faithfulness:
         report_faithfulness(reading, as_json)
         return
     found = links_of(reading, apart=FORMATS[format].directions)
+    if rank():  # a part of the work, but nothing to write
+        deque(found, maxlen=0)
+        return
     sinks.take(found, ", ".join(map(str, models)), source)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nmtkit.cli.found import Found
 from nmtkit.cli.output import WrongUsage, bar, in_pairs, say, table
@@ -47,6 +47,8 @@ class Reading:
     batch: int
     device: str
     gold: Path | None
+    layer: int | None = None
+    head: int | None = None
 
     def options(self) -> AlignOptions:
         """WrongUsage for what does not go together, UserError for unknown names and values."""
@@ -92,13 +94,19 @@ class Reading:
         A model with an alignment head has both directions in itself.
         """
         from nmtkit import device
-        from nmtkit.align import rows_of, turned_all
+        from nmtkit.align import HEAD, choose_attention, rows_of, turned_all
         from nmtkit.checkpoint import load, load_all
 
         place = device.resolve(self.device)
         models = load_all(self.models, place)
+        chosen = self.layer is not None or self.head is not None
         for one in models:
-            rows_of(one, self.rows)
+            if rows_of(one, self.rows) == HEAD and chosen and self.method != AUTO:
+                raise WrongUsage(
+                    "--layer and --head are of the decoder's attention: say --rows predicting, "
+                    "next or consumed too"
+                )
+            choose_attention(one, self.layer, self.head)
         if self.reverse is None:
             others = turned_all(models)
             if others and (self.symmetrize or self.method == AUTO):
@@ -117,6 +125,7 @@ class Reading:
                 f"{self.reverse} goes from {backward[0]} to {backward[1]}: --reverse wants a model "
                 f"from {languages[1]} to {languages[0]}"
             )
+        choose_attention(other, self.layer, self.head)
         return models, [other]
 
 
@@ -129,7 +138,7 @@ def links_of(reading: Reading, apart: bool = False) -> Iterator[Found]:
 
 
 def _read(reading: Reading, options: AlignOptions, apart: bool) -> Iterator[Found]:
-    from nmtkit.align import BOTH, align, directions
+    from nmtkit.align import BOTH, directions
 
     models, reverse = reading.load()
     reading.check_auto(reverse)
@@ -138,7 +147,7 @@ def _read(reading: Reading, options: AlignOptions, apart: bool) -> Iterator[Foun
         aligned = iter(found)
     else:
         pairs = in_pairs(reading.source, reading.target)
-        aligned = align(models, pairs, options, bar, reverse)
+        aligned = _aligned(models, pairs, options, reverse)
     for one in aligned:
         both = None
         if apart and one.backward is not None and options.symmetrize not in BOTH:
@@ -146,6 +155,26 @@ def _read(reading: Reading, options: AlignOptions, apart: bool) -> Iterator[Foun
         gold = Gold(one.links, one.links)
         pair = LinkedPair(gold, one.source, one.target, one.weights(), both)
         yield Found(pair, one.attention[:, :-1])
+
+
+def _aligned(
+    models: list[Trained],
+    pairs: Iterator[tuple[str, str]],
+    options: AlignOptions,
+    reverse: list[Trained],
+) -> Iterator[Aligned]:
+    """The pairs' links; of several processes each reads a part, and the main one is given all."""
+    from nmtkit.align import Aligned, align
+    from nmtkit.distributed import group
+
+    if group().size == 1:
+        return align(models, pairs, options, bar, reverse)
+
+    def share(part: Sequence[tuple[str, str]], first: int) -> Iterator[dict[str, Any]]:
+        return (one.to_json() for one in align(models, part, options, reverse=reverse))
+
+    found = group().work(pairs, share, options.read_ahead)
+    return map(Aligned.from_json, bar(found, "aligning"))
 
 
 def _chosen(

@@ -7,13 +7,17 @@ import sys
 from collections.abc import Callable, Iterable
 
 # What `nmtkit.models` knows, without loading torch at every TAB; a test compares the two.
-ARCHITECTURES = ("rnnsearch", "rnnencdec", "ibm1", "hmm")
+ARCHITECTURES = (
+    *("rnnsearch", "rnnencdec", "seq2seq", "luong", "gnmt", "transformer"),
+    *("ibm1", "hmm"),
+)
 PRESETS = ("tiny", "small", "base", "paper", "aligner")
 SOFT_SYMMETRISATIONS = (
     *("product", "harmonic", "competitive", "posterior-union", "posterior-intersection"),
     *("posterior-mean", "posterior-product"),
 )
 METHODS = ("argmax", "mutual", "threshold", "auto")
+LENGTH_NORMALISATIONS = ("power", "gnmt")
 DEVICES = ("auto", "cpu", "cuda")
 
 _OPTIONS = ("--show-completion", "--install-completion")

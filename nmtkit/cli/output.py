@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from nmtkit.cli.processes import rank
 from nmtkit.corpus import read_lines
 from nmtkit.errors import UserError
 from nmtkit.files import atomic_writer
@@ -45,8 +46,8 @@ def say(text: str) -> None:
 
 @contextmanager
 def writing(path: str) -> Iterator[IO[str]]:
-    """A text file that appears whole or not at all; "-" is stdout."""
-    if path == STREAM:
+    """A text file that appears whole or not at all; "-" is stdout. One process writes it."""
+    if path == STREAM or rank():
         yield sys.stdout
         sys.stdout.flush()
     else:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nmtkit.cli.output import bar, say, table
+from nmtkit.cli.output import WrongUsage, bar, say, table
 from nmtkit.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from nmtkit.preprocess import Report
 
-_FILES, _TEXT, _CLEAN = "Files", "Text", "Cleaning"
+_FILES, _TEXT, _CLEAN, _PARTS = "Files", "Text", "Cleaning", "Processes and machines"
 
 
 def preprocess(
@@ -25,7 +25,7 @@ def preprocess(
         list[str],
         typer.Option(
             rich_help_panel=_FILES,
-            help="PREFIX (for PREFIX.en + PREFIX.de, also .gz) or a .tsv file. Repeatable.",
+            help="PREFIX (for PREFIX.en + PREFIX.de), a .tsv or a .tmx file; also .gz. Repeatable.",
         ),
     ],
     out: Annotated[Path, typer.Option(rich_help_panel=_FILES, help="Prepared corpus to make.")],
@@ -56,6 +56,12 @@ def preprocess(
         bool,
         typer.Option("--separate", rich_help_panel=_TEXT, help="Learn codes for each side alone."),
     ] = False,
+    joint_vocabulary: Annotated[
+        bool,
+        typer.Option(
+            "--joint-vocabulary", rich_help_panel=_TEXT, help="One vocabulary for both sides."
+        ),
+    ] = False,
     vocabulary_size: Annotated[
         int | None,
         typer.Option(
@@ -79,11 +85,29 @@ def preprocess(
         bool, typer.Option("--deduplicate", rich_help_panel=_CLEAN, help="Drop repeated pairs.")
     ] = False,
     workers: Annotated[
-        int, typer.Option(min=0, help="Processes; 0: as many as there are cores.")
+        int,
+        typer.Option(
+            min=0, rich_help_panel=_PARTS, help="Processes; 0: as many as there are cores."
+        ),
     ] = 0,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=_PARTS,
+            metavar="I/N",
+            help="Tokenise only part I of N; --out is then a shard for --merge.",
+        ),
+    ] = None,
+    merge: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=_PARTS,
+            help="Folder with all shards, made by the same options: join them.",
+        ),
+    ] = None,
 ) -> None:
     """Prepare parallel text: clean, tokenise, learn subwords and vocabularies, write ids."""
-    from nmtkit.preprocess import PreprocessOptions
+    from nmtkit.preprocess import PreprocessOptions, Shard, preprocess_shard
     from nmtkit.preprocess import preprocess as core
     from nmtkit.text import CASES, SUBWORDS, TOKENIZERS
 
@@ -105,6 +129,7 @@ def preprocess(
         "subwords": subwords,
         "merges": merges,
         "separate": separate,
+        "joint_vocabulary": joint_vocabulary,
         "vocabulary_size": vocabulary_size,
         "vocabulary_threshold": vocabulary_threshold,
         "max_length": max_length,
@@ -116,8 +141,13 @@ def preprocess(
     except ValueError as error:
         raise UserError(str(error)) from error
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    report = core(options, out, overwrite, workers or cores or 1, bar)
-    _print(report)
+    workers = workers or cores or 1
+    if shard is None:
+        _print(core(options, out, overwrite, workers, bar, merge))
+    elif merge is None:
+        preprocess_shard(options, Shard.parse(shard), out, overwrite, workers, bar)
+    else:
+        raise WrongUsage("--shard makes a part and --merge joins all: give one of them")
     say(f"wrote {out}")
 
 

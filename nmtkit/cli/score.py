@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nmtkit.cli.output import WrongUsage
+from nmtkit.cli.processes import rank
 from nmtkit.cli.score_links import LinkFiles, link_options, score_links
 from nmtkit.cli.score_pairs import rescore_list, score_pairs
 from nmtkit.cli.score_text import TextFiles, gpus, score_texts, text_options, trials
@@ -198,6 +199,8 @@ def score(
             raise WrongUsage("--n-best prints Moses' format, not JSON")
         else:
             rescore_list(model, source, n_best, device, length_penalty, keep_order, feature)
+        return
+    if rank():  # of several processes one does it
         return
     if not systems:
         raise WrongUsage("give the files to score")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 
 from nmtkit.cli.output import STREAM, bar, in_pairs, say, warn_of_aligners
+from nmtkit.cli.processes import rank
 from nmtkit.cli.tables import print_json
 from nmtkit.errors import UserError
 
@@ -16,16 +18,28 @@ def score_pairs(
     """Print the log-probability of every pair, and say the perplexity."""
     from nmtkit import device as devices
     from nmtkit.checkpoint import load_all
+    from nmtkit.distributed import group
     from nmtkit.likelihood import LikelihoodOptions, LogProbability, log_probabilities, perplexity
 
     models = load_all(folders, devices.resolve(device))
     warn_of_aligners(models)
-    pairs = in_pairs(source, target)
+    pairs, options = in_pairs(source, target), LikelihoodOptions()
+
+    def share(part: Sequence[tuple[str, str]], first: int) -> Iterator[tuple[float, int]]:
+        """A process's part of the pairs."""
+        return ((one.value, one.subwords) for one in log_probabilities(models, part, options))
+
+    scored: Iterable[LogProbability] = log_probabilities(models, pairs, options, bar)
+    if group().size > 1:
+        shared = group().work(pairs, share, options.read_ahead)
+        scored = starmap(LogProbability, bar(shared, "scoring"))
     found: list[LogProbability] = []
-    for one in log_probabilities(models, pairs, LikelihoodOptions(), bar):
+    for one in scored:
         found.append(one)
         if not as_json:
             print(f"{one.value:.6f}")
+    if rank():
+        return
     if not found:
         raise UserError(f"{source} is empty: there is nothing to score")
     if as_json:
@@ -51,6 +65,8 @@ def rescore_list(
     from nmtkit.corpus import read_lines
     from nmtkit.likelihood import LikelihoodOptions, NBestOptions, rescore
 
+    if rank():  # of several processes one does it
+        return
     if source == n_best == STREAM:
         raise UserError("only one of --source and --n-best can be - (stdin)")
     try:

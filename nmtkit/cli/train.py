@@ -12,6 +12,7 @@ import typer
 
 from nmtkit.cli.completion import ARCHITECTURES, DEVICES, PRESETS, one_of
 from nmtkit.cli.output import say
+from nmtkit.cli.processes import rank
 
 if TYPE_CHECKING:
     from nmtkit.train.tensorboard import TensorBoard
@@ -28,7 +29,8 @@ def train(
         str | None,
         typer.Option(
             autocompletion=one_of(ARCHITECTURES),
-            help="rnnsearch (the default), rnnencdec, ibm1 or hmm.",
+            help="rnnsearch (the default), rnnencdec, seq2seq, luong, gnmt, transformer; to align "
+            "only, ibm1, hmm.",
         ),
     ] = None,
     preset: Annotated[
@@ -62,11 +64,18 @@ def train(
             help="float32 (the default) or bfloat16 (CUDA).",
         ),
     ] = None,
+    deterministic: Annotated[
+        bool,
+        typer.Option("--deterministic", help="The same bytes again on a GPU too, but slower."),
+    ] = False,
     guide: Annotated[
         Path | None,
         typer.Option(help="Links (Pharaoh) of the training pairs, for attention to learn."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume_if_any: Annotated[
+        bool, typer.Option("--resume-if-any", help="Go on with the run in --out, or begin it.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model.")] = False,
     curve: Annotated[
         Path | None,
@@ -95,50 +104,54 @@ def train(
     }  # fmt: skip
     assignments = [*(set_ or ())]
     assignments += [f"training.{key}={value}" for key, value in given.items() if value is not None]
+    if deterministic:
+        assignments.append("training.deterministic=true")
     if guide is not None:
         assignments.append(f"training.guide={json.dumps(str(guide), ensure_ascii=False)}")
     if curve is not None:
         from nmtkit.curves import check_picture, save_curves
 
         check_picture(curve)
-        if not (data or config or arch or preset or assignments or resume or overwrite):
+        begun = resume or resume_if_any or overwrite
+        if not (data or config or arch or preset or assignments or begun):
             save_curves(curve, [out])
             return
 
     from nmtkit import train as core
-    from nmtkit.train.state import FOLDER
+    from nmtkit.cli.signals import Signals
 
     terminal = Terminal()
-    board = _tensorboard(out) if tensorboard else None
+    board = _tensorboard(out) if tensorboard and not rank() else None
     watching: list[Terminal | TensorBoard] = [terminal, board] if board else [terminal]
     reporter = core.Together(*watching)
     before = _stamp(out)
+    signals = Signals(requests := core.Requests())
     try:
-        if resume and not (data or arch or preset or config):
-            settings = core.settings_to_resume(out, assignments)
+        with signals.caught():
+            resume = resume or (resume_if_any and core.is_begun(out))
+            if resume and not (data or arch or preset or config):
+                settings = core.settings_to_resume(out, assignments)
+            else:
+                folder = str(data) if data else None
+                settings = core.settings_from(folder, arch, preset, config, assignments)
+            if board and isinstance(settings.training, core.EMConfig):
+                board.hold()
+            if resume:
+                core.resume(settings, out, reporter, requests)
+            else:
+                core.train(settings, out, reporter, overwrite, requests)
+            if board:
+                board.release()
+    except (core.Stopped, KeyboardInterrupt) as error:
+        if resume or _stamp(out) != before:
+            say(f"stopped: nmtkit train --resume --out {out} goes on from there")
         else:
-            folder = str(data) if data else None
-            settings = core.settings_from(folder, arch, preset, config, assignments)
-        if board and isinstance(settings.training, core.EMConfig):
-            board.hold()
-        if resume:
-            core.resume(settings, out, reporter)
-        else:
-            core.train(settings, out, reporter, overwrite)
-        if board:
-            board.release()
-    except KeyboardInterrupt:
-        if not resume and _stamp(out) == before:
             say(f"stopped: {out} is as it was" if before else "stopped: nothing is kept")
-        elif (out / FOLDER).is_dir():
-            say(f"stopped: nmtkit train --resume --out {out} goes on from the last validation")
-        else:
-            say("stopped: nothing is kept: train again with --overwrite")
-        raise
+        raise typer.Exit(signals.exit_code) from error
     finally:
         for one in watching:
             one.close()
-    if curve is not None:
+    if curve is not None and not rank():
         save_curves(curve, [out])
     say(f"wrote {out}")
 
@@ -200,6 +213,12 @@ class Terminal:
             self.bar.write(text, file=sys.stderr)
         else:
             say(text)
+
+    def noted(self, note: str) -> None:
+        """One line for what the user should know."""
+        if self.bar is not None:
+            self.bar.clear()
+        say(f"note: {note}")
 
     def close(self) -> None:
         if self.bar is not None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nmtkit.cli.completion import LENGTH_NORMALISATIONS, one_of
 from nmtkit.cli.output import STREAM, check_outputs
 from nmtkit.cli.translating import Streams, read_dictionary, read_glossary, run
 from nmtkit.errors import UserError
@@ -33,6 +34,22 @@ def translate(
             rich_help_panel=_SEARCH, min=0, help="Rank by log-probability / subwords ** this."
         ),
     ] = 1.0,
+    length_normalisation: Annotated[
+        str,
+        typer.Option(
+            autocompletion=one_of(LENGTH_NORMALISATIONS),
+            rich_help_panel=_SEARCH,
+            help="power (that), or gnmt: / ((5 + subwords) / 6) ** that.",
+        ),
+    ] = "power",
+    coverage_penalty: Annotated[
+        float,
+        typer.Option(
+            rich_help_panel=_SEARCH,
+            min=0,
+            help="Of this weight, for source words with too little attention.",
+        ),
+    ] = 0.0,
     n_best: Annotated[
         int | None,
         typer.Option(
@@ -115,11 +132,15 @@ def translate(
             "--markup", rich_help_panel=_TERMS, help="Lines are XML or HTML: keep the tags."
         ),
     ] = False,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Compute in 8-bit integers: faster, on a CPU only.")
+    ] = False,
     batch: Annotated[int, typer.Option(min=1, help="Sentences searched at once.")] = 64,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Translate raw text, a line a line: stdin to stdout. A blank line stays blank."""
-    _check_drawing(sample, beam, diversity, temperature, top_k, seed)
+    of_beams = {"--diversity": diversity, "--coverage-penalty": coverage_penalty}
+    _check_drawing(sample, beam, of_beams, temperature, top_k, seed)
     if dictionary and not replace_unknown:
         raise UserError("--dictionary is for --replace-unknown: say that too")
     if forbid_unknown and replace_unknown:
@@ -152,6 +173,8 @@ def translate(
         search = SearchOptions(
             beam=kept,
             length_penalty=length_penalty,
+            length_normalisation=length_normalisation,
+            coverage_penalty=coverage_penalty,
             n_best=n_best or 1,
             diversity=diversity,
             forbid_unknown=forbid_unknown,
@@ -166,6 +189,7 @@ def translate(
         replace_unknown=replace_unknown,
         dictionary=read_dictionary(dictionary) if dictionary else {},
         tokenized=tokenized,
+        int8=int8,
         batch=size,
         glossary=read_glossary(glossary) if glossary else {},
         markup=markup,
@@ -177,7 +201,7 @@ def translate(
 def _check_drawing(
     sample: bool,
     beam: int | None,
-    diversity: float,
+    of_beams: dict[str, float],
     temperature: float | None,
     top_k: int | None,
     seed: int | None,
@@ -187,6 +211,8 @@ def _check_drawing(
     given = [name for name, value in drawing.items() if value is not None]
     if given and not sample:
         raise UserError(f"{given[0]} is for --sample: say that too")
-    if sample and (beam is not None or diversity):
-        option = "--diversity" if beam is None else "--beam"
-        raise UserError(f"{option} does not go with --sample, which has no beam")
+    unfit = [name for name, value in of_beams.items() if value]
+    if beam is not None:
+        unfit.insert(0, "--beam")
+    if sample and unfit:
+        raise UserError(f"{unfit[0]} does not go with --sample, which has no beam")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import tee
+from itertools import repeat, tee
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nmtkit.cli.output import STREAM, bar, say, warn_of_aligners, writing
 from nmtkit.corpus import clean_line, read_lines
 from nmtkit.errors import UserError
 from nmtkit.links import format_pharaoh, in_step
-from nmtkit.progress import silent
+from nmtkit.progress import Progress, silent
 
 if TYPE_CHECKING:
     from nmtkit.align import Aligned
@@ -57,37 +57,49 @@ def run(
     """Translate the lines; `listed`: as n-best lists. A line that is typed is answered at once."""
     from nmtkit import device as devices
     from nmtkit.checkpoint import load_all
+    from nmtkit.distributed import group
     from nmtkit.translate import TermCount, translate
 
     models = load_all(folders, devices.resolve(device))
     warn_of_aligners(models)
-    typed = streams.typed
-    progress = silent if typed else partial(bar, total=streams.total())
+    typed = streams.typed and group().size == 1
+    progress: Progress = silent if typed else partial(bar, total=streams.total())
     if typed:
         options = replace(options, read_ahead=1)
         if sys.stderr.isatty():
             say("type a line to translate it; Ctrl-D ends")
     lines, prefixes = streams.lines()
     where = "standard input" if streams.source == STREAM else streams.source
+
+    def share(part: Sequence[tuple[str, str]], first: int) -> Iterator[list[Any]]:
+        """A process's part of the lines, with their prefixes."""
+        ours, beginnings = zip(*part, strict=True) if part else ((), ())
+        found = translate(models, ours, options, silent, beginnings, where, first)
+        return _rows(found, first, listed, typed)
+
+    rows: Iterable[list[Any]]
+    if group().size > 1:
+        pairs = zip(lines, repeat("") if prefixes is None else prefixes)
+        rows = progress(group().work(pairs, share, options.read_ahead), "translating")
+    else:
+        found = translate(models, lines, options, progress, prefixes, where)
+        rows = _rows(found, 0, listed, typed)
     terms = TermCount()
-    last: Aligned | None = None
+    picture = ""
     with ExitStack() as stack:
         text = stack.enter_context(writing(streams.out))
         links = stack.enter_context(writing(streams.alignments)) if streams.alignments else None
-        found = translate(models, lines, options, progress, prefixes, where)
-        for number, outputs in enumerate(found):
-            for output in outputs:
-                text.write(_listed(number, output) if listed else output.text + "\n")
-                if links:
-                    links.write(format_pharaoh(output.links) + "\n")
-            terms += outputs[0].terms
-            last = outputs[0].aligned or last
+        for written, linked, counts, drawn in rows:
+            text.write(written)
+            if links:
+                links.write(linked)
+            terms += TermCount(*counts)
             if typed:
                 text.flush()
-                if last is not None and outputs[0].aligned is last:
-                    _draw(last)
-    if last is not None and not typed:
-        _draw(last)
+                _show(drawn)
+            picture = drawn or picture
+    if not typed:
+        _show(picture)
     if options.glossary:
         say(
             f"glossary: {sum(terms)} terms in the source; of the translations {terms.present} had "
@@ -95,15 +107,38 @@ def run(
         )
 
 
+def _rows(
+    found: Iterator[list[Output]], first: int, listed: bool, typed: bool
+) -> Iterator[list[Any]]:
+    """What is written of every line: text, links, terms, a picture; the first line's number is
+    `first`. Unless `typed`, only the last picture is drawn, in a row of its own.
+    """
+    last: Aligned | None = None
+    for number, outputs in enumerate(found, first):
+        texts = (_listed(number, one) if listed else one.text + "\n" for one in outputs)
+        links = (format_pharaoh(one.links) + "\n" for one in outputs)
+        aligned = outputs[0].aligned
+        picture = _picture(aligned) if typed and aligned is not None else ""
+        yield ["".join(texts), "".join(links), outputs[0].terms, picture]
+        last = aligned or last
+    if last is not None and not typed:
+        yield ["", "", (), _picture(last)]
+
+
 def _listed(number: int, output: Output) -> str:
     return f"{number} ||| {output.text} ||| LogProb= {output.log_prob:.6f} ||| {output.value:.6f}\n"
 
 
-def _draw(aligned: Aligned) -> None:
-    """The attention on stderr; what goes to NULL is not drawn."""
+def _picture(aligned: Aligned) -> str:
+    """The attention in letters; what goes to NULL is not drawn."""
     from nmtkit.heatmap import text_heatmap
 
-    say(text_heatmap(aligned.attention[:, :-1], aligned.source, aligned.target, aligned.links))
+    return text_heatmap(aligned.attention[:, :-1], aligned.source, aligned.target, aligned.links)
+
+
+def _show(picture: str) -> None:
+    if picture:
+        say(picture)
 
 
 def read_dictionary(path: Path) -> dict[str, str]:

@@ -3,7 +3,8 @@
 A folder holds ``manifest.json``, ``report.json``, the text side (see ``text.py``), and for each
 part (``train``, ``valid``) and language two little-endian arrays without a header:
 
-- ``PART.LANGUAGE.ids``      int32, the ids of all sentences end to end, without EOS
+- ``PART.LANGUAGE.ids``      int32, the ids of all sentences end to end, without EOS; a word that
+  the vocabulary lacks is a number below 0 (format 2: UNK), so that equal ones can be told
 - ``PART.LANGUAGE.offsets``  int64, one more than there are pairs: sentence i is ids[o[i]:o[i+1]]
 
 ``train.lines`` (int64): for every training pair, which pair of the training text it was, counted
@@ -21,6 +22,7 @@ from nmtkit.data.bitext import (
     PairCounts,
     check_languages,
     ids_path,
+    known,
     lines_path,
     numbers_path,
 )
@@ -37,6 +39,7 @@ __all__ = [
     "PreparedCorpus",
     "check_languages",
     "ids_path",
+    "known",
     "lines_path",
     "numbers_path",
     "write_manifest",

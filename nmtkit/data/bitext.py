@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nmtkit.errors import UserError
+from nmtkit.vocabulary import UNK
 
 IdArray = npt.NDArray[np.int32]
 OffsetArray = npt.NDArray[np.int64]
@@ -22,19 +24,44 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 
 @dataclass(frozen=True)
 class Ids:
-    """One side of one part: ids (all sentences end to end) and offsets (pairs + 1)."""
+    """One side of one part: numbers (all sentences end to end) and offsets (pairs + 1).
 
-    ids: IdArray
+    A number is an id, or below 0 for an unknown word (`nmtkit.vocabulary.unknown_number`). Who
+    asks for ids gets UNK for all of these.
+    """
+
+    numbers: IdArray
     offsets: OffsetArray
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> IdArray:
-        """The ids of sentence ``index`` as a view, without EOS. Raises IndexError."""
+        """The ids of sentence ``index``, without EOS. Raises IndexError."""
+        return known(self.numbers_of(index))
+
+    def numbers_of(self, index: int) -> IdArray:
+        """The numbers of sentence ``index`` as a view, without EOS. Raises IndexError."""
         if not 0 <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
-        return self.ids[int(self.offsets[index]) : int(self.offsets[index + 1])]
+        return self.numbers[int(self.offsets[index]) : int(self.offsets[index + 1])]
+
+
+def release(array: npt.NDArray[Any]) -> None:
+    """Let go of the pages of a memory-mapped file that were read; others are left alone.
+
+    They stay in the system's cache, as far as it has room. Otherwise a process that reads here and
+    there would in the end hold the whole corpus in memory.
+    """
+    base: Any = array.base
+    mapped = base.obj if isinstance(base, memoryview) else None
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def known(numbers: IdArray) -> IdArray:
+    """The ids of numbers, which are those of text: without PAD."""
+    return np.maximum(numbers, np.int32(UNK))
 
 
 class Bitext:
@@ -54,12 +81,18 @@ class Bitext:
     def __len__(self) -> int:
         return len(self.source_ids)
 
+    def release(self) -> None:
+        """Let go of what was read (see ``release``): call it after every batch."""
+        for side in (self.source_ids, self.target_ids):
+            release(side.numbers)
+            release(side.offsets)
+
     def source(self, index: int) -> IdArray:
-        """The source ids of pair ``index``, a view without EOS. Raises IndexError."""
+        """The source ids of pair ``index``, without EOS. Raises IndexError."""
         return self.source_ids[index]
 
     def target(self, index: int) -> IdArray:
-        """The target ids of pair ``index``, a view without EOS. Raises IndexError."""
+        """The target ids of pair ``index``, without EOS. Raises IndexError."""
         return self.target_ids[index]
 
 
@@ -79,10 +112,20 @@ class BitextWriter:
         check_languages(source_lang, target_lang)
         self._sides = [_SideWriter(folder, name, lang) for lang in (source_lang, target_lang)]
 
-    def add(self, source_ids: Sequence[int] | IdArray, target_ids: Sequence[int] | IdArray) -> None:
-        """Append one pair, ids without EOS."""
-        self._sides[0].add(source_ids)
-        self._sides[1].add(target_ids)
+    def add(self, source: Sequence[int] | IdArray, target: Sequence[int] | IdArray) -> None:
+        """Append one pair, numbers without EOS."""
+        self.extend(source, [len(source)], target, [len(target)])
+
+    def extend(
+        self,
+        source: Sequence[int] | IdArray,
+        source_lengths: Sequence[int] | OffsetArray,
+        target: Sequence[int] | IdArray,
+        target_lengths: Sequence[int] | OffsetArray,
+    ) -> None:
+        """Append several pairs: each side's numbers end to end, and its sentences' lengths."""
+        self._sides[0].extend(source, source_lengths)
+        self._sides[1].extend(target, target_lengths)
 
     def close(self) -> PairCounts:
         """Write out what is left, and say how much there is."""
@@ -108,12 +151,14 @@ class _SideWriter:
         self.sentences = 0
         self.total = 0
 
-    def add(self, ids: Sequence[int] | IdArray) -> None:
-        array = np.asarray(ids, dtype=ID)
-        self._ids.write(array.tobytes())
-        self.sentences += 1
-        self.total += len(array)
-        self._offsets.write(self.total.to_bytes(OFFSET.itemsize, "little"))
+    def extend(
+        self, numbers: Sequence[int] | IdArray, lengths: Sequence[int] | OffsetArray
+    ) -> None:
+        ends = self.total + np.cumsum(np.asarray(lengths, dtype=OFFSET), dtype=OFFSET)
+        self._ids.write(np.asarray(numbers, dtype=ID).tobytes())
+        self._offsets.write(ends.astype(OFFSET).tobytes())
+        self.sentences += len(ends)
+        self.total += len(numbers)
 
     def close(self) -> None:
         self._ids.close()

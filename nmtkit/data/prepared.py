@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,14 +26,16 @@ from nmtkit.data.bitext import (
     lines_path,
     numbers_path,
     offsets_path,
+    release,
 )
 from nmtkit.errors import UserError
-from nmtkit.files import read_json, sha256, write_json
+from nmtkit.files import check_entries, read_json, sha256, write_json
 from nmtkit.text import Side, Text
 from nmtkit.vocabulary import SPECIALS, UNK
 
 FORMAT = "nmtkit prepared corpus"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+READABLE = (2, 3)  # 2 has UNK for every unknown word
 MANIFEST = "manifest.json"
 CHUNK = 1 << 20  # array elements checked at a time
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -90,7 +93,9 @@ class PreparedCorpus:
         Raises UserError, one line, for whatever is missing, damaged or not what it should be.
         """
         folder = Path(folder)
-        _check_entries(folder)
+        if not folder.is_dir():
+            raise UserError(f"{folder} is not a folder: give the --out of nmtkit preprocess")
+        check_entries(folder, _REMEDY)
         fields = _Fields(folder / MANIFEST)
         languages = fields.languages()
         counts = {part: fields.counts(part) for part in ("train", "valid")}
@@ -109,6 +114,10 @@ class PreparedCorpus:
         read = fields.natural(fields.object("train"), "read")
         lines: OffsetArray = _map(numbers_path(folder), OFFSET, len(train))
         _check_numbers(numbers_path(folder), lines, read)
+        for array in (train, valid):
+            if array is not None:
+                array.release()
+        release(lines)
         return cls(folder, fields.table, texts[0], texts[1], train, valid, lines, read)
 
     def valid_lines(self) -> tuple[list[str], list[str]]:
@@ -136,9 +145,10 @@ class _Fields:
         if self.table.get("format") != FORMAT:
             raise self.fault(f"'format' must be {FORMAT!r}")
         version = self.table.get("format_version")
-        if type(version) is not int or version != FORMAT_VERSION:
+        if type(version) is not int or version not in READABLE:
             raise self.fault(
-                f"format version {version!r}, and this nmtkit reads only {FORMAT_VERSION}"
+                f"format version {version!r}, and this nmtkit reads only "
+                f"{' and '.join(map(str, READABLE))}"
             )
 
     def fault(self, what: str) -> UserError:
@@ -188,15 +198,6 @@ def _check_files(folder: Path, checksums: Mapping[str, Any], needed: Sequence[st
             raise UserError(f"{folder / name} is not as written (its sha256 differs): {_REMEDY}")
 
 
-def _check_entries(folder: Path) -> None:
-    """A link could lead out of the folder, and a pipe would wait for ever."""
-    if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder: give the --out of nmtkit preprocess")
-    for path in folder.iterdir():
-        if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise UserError(f"{path} is not a plain file: put one in its place, or {_REMEDY}")
-
-
 def _check_file(path: Path) -> None:
     if not path.is_file():
         raise UserError(f"{path} is missing or not a file: {_REMEDY}")
@@ -236,7 +237,8 @@ def _map(path: Path, kind: np.dtype[Any], length: int) -> npt.NDArray[Any]:
     if not length:
         return np.empty(0, kind)  # nothing cannot be mapped
     try:
-        return np.asarray(np.memmap(path, dtype=kind, mode="r"))
+        with path.open("rb") as file:
+            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), kind)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -269,6 +271,7 @@ def _check_numbers(path: Path, numbers: OffsetArray, read: int) -> None:
 def _first_fall(numbers: OffsetArray, step: int) -> int | None:
     """The first place that the next is not at least ``step`` (0 or 1) above."""
     for start in range(0, len(numbers) - 1, CHUNK):
+        release(numbers)
         chunk = numbers[start : start + CHUNK + 1]
         # Compared, not subtracted: the difference of two damaged numbers can overflow.
         wrong = chunk[1:] <= chunk[:-1] if step else chunk[1:] < chunk[:-1]
@@ -278,10 +281,12 @@ def _first_fall(numbers: OffsetArray, step: int) -> int | None:
 
 
 def _check_ids(path: Path, ids: IdArray, vocabulary: int) -> None:
-    """Ordinary tokens and UNK only: text has no PAD, BOS or EOS of its own."""
+    """Ordinary tokens and unknown ones only: text has no PAD, BOS or EOS of its own."""
     for start in range(0, len(ids), CHUNK):
+        release(ids)
         chunk = ids[start : start + CHUNK]
-        wrong = ((chunk < len(SPECIALS)) & (chunk != UNK)) | (chunk >= vocabulary)
+        special = (chunk >= 0) & (chunk < len(SPECIALS)) & (chunk != UNK)
+        wrong = special | (chunk >= vocabulary)
         if wrong.any():
             place = int(wrong.argmax())
             raise UserError(

@@ -10,14 +10,31 @@ from typing import Any
 
 from nmtkit.errors import unknown
 from nmtkit.models.aligner import Aligner
+from nmtkit.models.gnmt import GNMT, GNMTConfig
+from nmtkit.models.gnmt import PRESETS as GNMT_PRESETS
 from nmtkit.models.ibm import HMM, IBM1, HMMConfig, IBM1Config
+from nmtkit.models.lstm_seq2seq import PRESETS as SEQ2SEQ_PRESETS
+from nmtkit.models.lstm_seq2seq import LSTMSeq2Seq, LSTMSeq2SeqConfig
+from nmtkit.models.luong import PRESETS as LUONG_PRESETS
+from nmtkit.models.luong import Luong, LuongConfig
 from nmtkit.models.rnnencdec import PRESETS as RNNENCDEC_PRESETS
 from nmtkit.models.rnnencdec import RNNencdec, RNNencdecConfig
 from nmtkit.models.rnnsearch import PRESETS as RNNSEARCH_PRESETS
 from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from nmtkit.models.seq2seq import AnySeq2Seq
+from nmtkit.models.transformer import PRESETS as TRANSFORMER_PRESETS
+from nmtkit.models.transformer import Transformer, TransformerConfig
 
-AnyConfig = RNNsearchConfig | RNNencdecConfig | IBM1Config | HMMConfig
+AnyConfig = (
+    RNNsearchConfig
+    | RNNencdecConfig
+    | LuongConfig
+    | LSTMSeq2SeqConfig
+    | GNMTConfig
+    | TransformerConfig
+    | IBM1Config
+    | HMMConfig
+)
 AnyModel = AnySeq2Seq | Aligner
 
 
@@ -33,6 +50,10 @@ class Architecture:
 ARCHITECTURES: dict[str, Architecture] = {
     "rnnsearch": Architecture(RNNsearchConfig, RNNsearch, RNNSEARCH_PRESETS),
     "rnnencdec": Architecture(RNNencdecConfig, RNNencdec, RNNENCDEC_PRESETS),
+    "seq2seq": Architecture(LSTMSeq2SeqConfig, LSTMSeq2Seq, SEQ2SEQ_PRESETS),
+    "luong": Architecture(LuongConfig, Luong, LUONG_PRESETS),
+    "gnmt": Architecture(GNMTConfig, GNMT, GNMT_PRESETS),
+    "transformer": Architecture(TransformerConfig, Transformer, TRANSFORMER_PRESETS),
     "ibm1": Architecture(IBM1Config, IBM1, {}),
     "hmm": Architecture(HMMConfig, HMM, {}),
 }

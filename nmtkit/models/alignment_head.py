@@ -81,11 +81,14 @@ def energies(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
 class AlignmentHead(nn.Module):
     """See the module's docstring."""
 
-    def __init__(self, config: RNNConfig, units: int, temperature: float = 1.0) -> None:
+    def __init__(
+        self, config: RNNConfig, annotation: int, units: int, temperature: float, cell: str
+    ) -> None:
         super().__init__()
-        size = 2 * config.encoder_hidden + config.embedding
-        self.reader = Encoder(config)
-        self.attention = AdditiveAttention(size, size, units, temperature)
+        self.reader = Encoder(config, cell=cell)
+        query = 2 * config.encoder_hidden + config.embedding
+        key = annotation + config.embedding
+        self.attention = AdditiveAttention(query, key, units, temperature)
 
     def forward(
         self,

@@ -4,8 +4,13 @@ As in `recurrent.py`, once as the equations read (`attending_plain`) and once as
 inside the loop stands only what depends on the previous state, all weight gradients are one
 product each after it. Time-major, (T, …).
 
-Letters: T positions, B sentences, S source length, D state size, A attention units, C = 2H
-annotation size.
+Two forms of energy, which all scores of `attention.py` can take:
+
+    v_aᵀ tanh(W_a h + key_j + V_c coverage_j)     where there is a W_a
+    hᵀ key_j                                      where there is none
+
+Letters: T positions, B sentences, S source length, D size of h, N size of the state, G = 3D or 4D
+rows of a cell, A attention units, X key size (A, or D without W_a), C annotation size.
 """
 
 # torch.autograd.Function has no types.
@@ -20,68 +25,86 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.models.recurrent import (
-    BackwardUnit,
-    ForwardUnit,
-    GRUWeights,
+from nmtkit.models.cell_buffers import (
     Saved,
-    add_product,
-    gru_step,
+    add_dropped,
+    backward_cell,
+    forward_cell,
     outer,
     with_initial,
 )
-
-#: Above this many bytes tanh(W_a s + U_a h_j) is computed again in the backward pass, not kept.
-KEEP_BYTES = 1 << 28
+from nmtkit.models.cells import CellWeights, cell_state, cell_step
+from nmtkit.models.energy_buffers import (
+    AdditiveBackward,
+    AdditiveForward,
+    DotBackward,
+    DotForward,
+    Gradients,
+)
 
 
 class Inputs(NamedTuple):
     """All that the recurrence reads."""
 
-    x: Tensor  # (T, B, 3D): what the gates get from the target words, biases included
+    x: Tensor  # (T, B, G): what the cell gets from the target words, biases included
     initial: Tensor  # (B, D): s_0
-    keys: Tensor  # (B, S, A): U_a h_j + b_a
+    keys: Tensor  # (B, S, X): U_a h_j + b_a, or what h is multiplied by
     annotations: Tensor  # (B, S, C)
     bias: Tensor  # (B, S): 0, or the lowest number at padding
     dropout: Tensor | None  # (B, D), already scaled, the same at every position
-    W_a: Tensor  # (A, D)
-    v_a: Tensor  # (A,)
-    W_c: Tensor  # (3D, C): the context's part of the gates
-    U: Tensor  # (3D, D)
+    W_c: Tensor  # (G, C): the context's part of the cell
+    U: Tensor  # (G, D)
     b_candidate: Tensor | None  # (D,)
-    #: The unit that consumes the word before attention looks (order = conditional), if there.
-    first_U: Tensor | None = None  # (3D, D)
-    first_b_candidate: Tensor | None = None  # (D,)
-    b: Tensor | None = None  # (3D,): then the bias of the unit that consumes the context
+    W_a: Tensor | None = None  # (A, D)
+    v_a: Tensor | None = None  # (A,), there with W_a
     #: What attention that a source word has had so far does to its energy, if anything.
     V_c: Tensor | None = None  # (A,)
+    #: The cell that consumes the word before attention looks (order = conditional), if there.
+    first_U: Tensor | None = None  # (G, D)
+    first_b_candidate: Tensor | None = None  # (D,)
+    b: Tensor | None = None  # (G,) or (B, G): then the bias of the cell that consumes the context
+
+    @property
+    def cell(self) -> CellWeights:
+        """The cell that consumes the context."""
+        return CellWeights(self.U, self.b_candidate)
+
+    @property
+    def first(self) -> CellWeights:
+        """The cell before it, where there is one."""
+        assert self.first_U is not None
+        return CellWeights(self.first_U, self.first_b_candidate)
 
 
 def attending_plain(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     """Reference for `attending`: the same arguments and results."""
     i = inputs
+    size = i.initial.shape[-1]
 
     def drop(state: Tensor) -> Tensor:
-        return state if i.dropout is None else state * i.dropout
+        hidden = state[:, :size]
+        return hidden if i.dropout is None else hidden * i.dropout
 
-    state, coverage = i.initial, torch.zeros_like(i.bias)
+    def energies(query: Tensor) -> Tensor:
+        if i.W_a is None or i.v_a is None:
+            return torch.bmm(i.keys, query.unsqueeze(2)).squeeze(2)
+        hidden = i.keys + F.linear(query, i.W_a).unsqueeze(1)
+        if i.V_c is not None:
+            hidden = hidden + coverage.unsqueeze(2) * i.V_c
+        return torch.tanh(hidden).matmul(i.v_a)
+
+    state, coverage = cell_state(i.initial, i.U), torch.zeros_like(i.bias)
     states, contexts, weights = [], [], []
     for x_t in i.x:
         x = x_t
         if i.first_U is not None and i.b is not None:
-            first = GRUWeights(i.first_U, i.first_b_candidate)
-            state, x = gru_step(x_t, state, drop(state), first), i.b
-        query = F.linear(drop(state), i.W_a).unsqueeze(1)
-        hidden = i.keys + query
-        if i.V_c is not None:
-            hidden = hidden + coverage.unsqueeze(2) * i.V_c
-        scores = torch.tanh(hidden).matmul(i.v_a) + i.bias
-        alpha = torch.softmax(scores, dim=1)
+            state, x = cell_step(x_t, state, drop(state), i.first), i.b
+        alpha = torch.softmax(energies(drop(state)) + i.bias, dim=1)
         coverage = coverage + alpha
         context = torch.bmm(alpha.unsqueeze(1), i.annotations).squeeze(1)
         x = x + F.linear(context, i.W_c)
-        state = gru_step(x, state, drop(state), GRUWeights(i.U, i.b_candidate))
-        states.append(state)
+        state = cell_step(x, state, drop(state), i.cell)
+        states.append(state[:, :size])
         contexts.append(context)
         weights.append(alpha)
     return torch.stack(states), torch.stack(contexts), torch.stack(weights)
@@ -102,55 +125,45 @@ class _Attending(torch.autograd.Function):
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
     def forward(ctx: Any, *arguments: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         i = Inputs(*arguments)  # type: ignore[arg-type]
-        positions, batch, _ = i.x.shape
-        length, units = i.keys.shape[1:]
+        positions, batch, rows = i.x.shape
         size = i.initial.shape[-1]
-        states = with_initial(i.initial, positions)
+        states = with_initial(cell_state(i.initial, i.U), positions)
         contexts = i.x.new_empty((positions, batch, i.annotations.shape[2]))
-        weights = i.x.new_empty((positions, batch, length))
-        queries = i.x.new_empty((positions, batch, units))
-        coverage = i.x.new_zeros((0 if i.V_c is None else positions + 1, batch, length))
-        # Where the attention looks from: s_{t-1}, or what the first unit made of it.
-        looking = states if i.first_U is None else i.x.new_empty((positions, batch, size))
-        dropped = looking if i.dropout is None else torch.empty_like(looking[:positions])
-        keep = positions * i.keys.numel() * i.keys.element_size() <= KEEP_BYTES
-        hidden = i.x.new_empty((positions if keep else 1, batch, length, units))
+        weights = i.x.new_empty((positions, batch, i.keys.shape[1]))
+        energies = _energies(i, positions)
+        # Where the attention looks from: s_{t-1}, or what the first cell made of it.
+        looking = states if i.first_U is None else torch.empty_like(states[:-1])
+        query = looking[..., :size]
+        dropped = query if i.dropout is None else torch.empty_like(query[:positions])
 
-        saved = Saved.empty(i.x, (positions, batch), size)
-        unit = ForwardUnit(i.U, i.b_candidate, saved)
-        W_a_T, W_c_T = i.W_a.t().contiguous(), i.W_c.t().contiguous()
-        gates_x = i.x.new_empty((batch, 3 * size))
+        saved = Saved.empty(i.x, (positions, batch), i.U)
+        cell = forward_cell(i.cell, saved)
+        W_c_T = i.W_c.t().contiguous()
+        x = i.x.new_empty((batch, rows))
         if i.first_U is not None:
-            first_saved = Saved.empty(i.x, (positions, batch), size)
-            first = ForwardUnit(i.first_U, i.first_b_candidate, first_saved)
-            first_dropped = states if i.dropout is None else torch.empty_like(states[:-1])
+            first_saved = Saved.empty(i.x, (positions, batch), i.first_U)
+            first = forward_cell(i.first, first_saved)
+            hidden = states[..., :size]
+            first_dropped = hidden if i.dropout is None else torch.empty_like(hidden[:-1])
         for t in range(positions):
             if i.first_U is not None:
                 if i.dropout is not None:
-                    torch.mul(states[t], i.dropout, out=first_dropped[t])
+                    torch.mul(hidden[t], i.dropout, out=first_dropped[t])
                 first.step(t, i.x[t], states[t], first_dropped[t], looking[t])
             if i.dropout is not None:
-                torch.mul(looking[t], i.dropout, out=dropped[t])
-            torch.mm(dropped[t], W_a_T, out=queries[t])
-            u = hidden[t if keep else 0]
-            torch.add(i.keys, queries[t].unsqueeze(1), out=u)
-            if i.V_c is not None:
-                u.addcmul_(coverage[t].unsqueeze(2), i.V_c)
-            scores = torch.mv(u.tanh_().view(-1, units), i.v_a).view(batch, length)
-            torch.softmax(scores.add_(i.bias), 1, out=weights[t])
-            if i.V_c is not None:
-                torch.add(coverage[t], weights[t], out=coverage[t + 1])
+                torch.mul(query[t], i.dropout, out=dropped[t])
+            torch.softmax(energies.step(t, dropped[t]).add_(i.bias), 1, out=weights[t])
+            energies.attended(t, weights[t])
             torch.bmm(weights[t].unsqueeze(1), i.annotations, out=contexts[t].unsqueeze(1))
-            base = i.x[t] if i.b is None else i.b
-            torch.addmm(base, contexts[t], W_c_T, out=gates_x)
-            unit.step(t, gates_x, looking[t], dropped[t], states[t + 1])
+            torch.addmm(i.x[t] if i.b is None else i.b, contexts[t], W_c_T, out=x)
+            cell.step(t, x, looking[t], dropped[t], states[t + 1])
 
         ctx.set_materialize_grads(False)
-        ctx.kept = keep
-        own = (states, looking, dropped, contexts, weights, queries, hidden, coverage, *saved)
+        ctx.of_energies = len(energies.saved)
         more = () if i.first_U is None else (first_dropped, *first_saved)
-        ctx.save_for_backward(*i, *own, *more)
-        return states[1:], contexts, weights
+        own = (states, looking, dropped, contexts, weights)
+        ctx.save_for_backward(*i, *own, *energies.saved, *saved, *more)
+        return states[1:, :, :size], contexts, weights
 
     @staticmethod
     @once_differentiable
@@ -160,81 +173,59 @@ class _Attending(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         arguments = len(Inputs._fields)
         i = Inputs(*ctx.saved_tensors[:arguments])
-        states, looking, dropped, contexts, weights, queries, hidden, coverage, *rest = (
-            ctx.saved_tensors[arguments:]
-        )
-        positions, units = len(weights), i.v_a.shape[0]
-        unit = BackwardUnit(
-            i.U,
-            i.b_candidate is not None,
-            Saved(*rest[:3]),
-            looking[:positions],
-            dropped[:positions],
-        )
+        states, looking, dropped, contexts, weights, *rest = ctx.saved_tensors[arguments:]
+        of_energies, rest = tuple(rest[: ctx.of_energies]), rest[ctx.of_energies :]
+        positions, size = len(weights), i.initial.shape[-1]
+        energies = _energies_backward(i, of_energies, positions)
+        dropped = dropped[:positions]
+        cell = backward_cell(i.cell, Saved(*rest[:3]), looking[:positions], dropped)
         if i.first_U is not None:
-            first_after = i.first_b_candidate is not None
-            first = BackwardUnit(
-                i.first_U, first_after, Saved(*rest[4:]), states[:-1], rest[3][:positions]
-            )
+            first = backward_cell(i.first, Saved(*rest[4:]), states[:-1], rest[3][:positions])
         d_context = torch.zeros_like(contexts) if d_contexts is None else d_contexts.clone()
-        d_query = torch.empty_like(queries)
-        d_keys, d_v = torch.zeros_like(i.keys), torch.zeros_like(i.v_a)
-        d_hidden, u = torch.empty_like(hidden[0]), hidden[0]
-        d_coverage = torch.zeros_like(weights[0])  # of what the following position finds
-        d_V_c = torch.zeros_like(i.v_a)
         d = torch.zeros_like(states[0])
         for t in reversed(range(positions)):
             if d_states is not None:
-                d += d_states[t]
-            d, d_dropped = unit.step(t, d)
-            d_context[t].addmm_(unit.d_x[t], i.W_c)
+                d[:, :size] += d_states[t]
+            d, d_dropped = cell.step(t, d)
+            d_context[t].addmm_(cell.d_x[t], i.W_c)
             alpha = weights[t]
             d_alpha = torch.bmm(i.annotations, d_context[t].unsqueeze(2)).squeeze(2)
             if d_weights is not None:
                 d_alpha += d_weights[t]
-            if i.V_c is not None:
-                d_alpha += d_coverage
-            d_scores = alpha * (d_alpha - (alpha * d_alpha).sum(1, keepdim=True))
-            if ctx.kept:
-                u = hidden[t]
-            else:
-                torch.add(i.keys, queries[t].unsqueeze(1), out=u)
-                if i.V_c is not None:
-                    u.addcmul_(coverage[t].unsqueeze(2), i.V_c)
-                u.tanh_()
-            d_v += torch.mv(u.view(-1, units).t(), d_scores.view(-1))
-            # tanh' (1 - u²) d_scores; v_a, the same everywhere, is multiplied in at the end.
-            torch.ops.aten.tanh_backward.grad_input(
-                d_scores.unsqueeze(2).expand_as(u), u, grad_input=d_hidden
-            )
-            d_keys += d_hidden
-            if i.V_c is not None:
-                d_coverage += d_hidden.matmul(i.v_a * i.V_c)
-                d_V_c += torch.mv(d_hidden.view(-1, units).t(), coverage[t].view(-1))
-            torch.sum(d_hidden, 1, out=d_query[t])
-            d_query[t].mul_(i.v_a)
-            add_product(d_dropped, d_query[t], i.W_a)
-            d = d.add_(d_dropped) if i.dropout is None else d.addcmul_(d_dropped, i.dropout)
+            if energies.d_coverage is not None:
+                d_alpha += energies.d_coverage
+            d_energies = alpha * (d_alpha - (alpha * d_alpha).sum(1, keepdim=True))
+            energies.step(t, d_energies, d_dropped)
+            add_dropped(d, d_dropped, i.dropout)
             if i.first_U is not None:
                 d, d_dropped = first.step(t, d)
-                d = d.add_(d_dropped) if i.dropout is None else d.addcmul_(d_dropped, i.dropout)
+                add_dropped(d, d_dropped, i.dropout)
 
-        d_U, d_b_candidate = unit.weights()
-        d_annotations = torch.bmm(weights.permute(1, 2, 0), d_context.transpose(0, 1))
-        gradients: dict[str, Tensor | None] = {
-            "x": unit.d_x if i.first_U is None else first.d_x,
-            "initial": d,
-            "keys": d_keys.mul_(i.v_a),
-            "annotations": d_annotations,
-            "W_a": outer(d_query, dropped[:positions]),
-            "v_a": d_v,
-            "W_c": outer(unit.d_x, contexts),
+        d_U, d_b_candidate = cell.weights()
+        gradients: Gradients = {
+            **energies.gradients(dropped),
+            "x": cell.d_x if i.first_U is None else first.d_x,
+            "initial": d[:, :size],
+            "annotations": torch.bmm(weights.permute(1, 2, 0), d_context.transpose(0, 1)),
+            "W_c": outer(cell.d_x, contexts),
             "U": d_U,
             "b_candidate": d_b_candidate,
         }
-        if i.first_U is not None:
+        if i.first_U is not None and i.b is not None:
             gradients["first_U"], gradients["first_b_candidate"] = first.weights()
-            gradients["b"] = unit.d_x.sum((0, 1))
-        if i.V_c is not None:
-            gradients["V_c"] = d_V_c * i.v_a
+            gradients["b"] = cell.d_x.sum((0, 1) if i.b.dim() == 1 else 0)
         return tuple(gradients.get(name) for name in Inputs._fields)
+
+
+def _energies(i: Inputs, positions: int) -> AdditiveForward | DotForward:
+    if i.W_a is None or i.v_a is None:
+        return DotForward(i.keys)
+    return AdditiveForward(i.keys, i.W_a, i.v_a, i.V_c, positions)
+
+
+def _energies_backward(
+    i: Inputs, saved: tuple[Tensor, ...], positions: int
+) -> AdditiveBackward | DotBackward:
+    if i.W_a is None or i.v_a is None:
+        return DotBackward(i.keys, positions)
+    return AdditiveBackward(i.keys, i.W_a, i.v_a, i.V_c, saved)

@@ -1,4 +1,4 @@
-"""The bidirectional encoder of Bahdanau et al. (2015), section 3.2.
+"""The recurrent encoder of Bahdanau et al. (2015), section 3.2, or one direction of it.
 
 Letters: B sentences, S length, E embedding, H state a direction.
 """
@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nmtkit.models.recurrent import GRU, GRUWeights, gru, gru_plain
+from nmtkit.models.cells import Cell, make_cell, stacked
+from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import RNNConfig
 
 
@@ -42,31 +43,58 @@ def _reversal(mask: Tensor) -> Tensor:
     return (turned * batch + torch.arange(batch, device=mask.device)).flatten()
 
 
-class Encoder(nn.Module):
-    """The bidirectional recurrence; both directions run as one batched product a position."""
+DIRECTIONS: dict[str, tuple[str, ...]] = {
+    "bidirectional": ("forward", "backward"),
+    "forward": ("forward",),
+    "backward": ("backward",),
+}
 
-    def __init__(self, config: RNNConfig) -> None:
+
+class Encoder(nn.Module):
+    """One recurrence a direction; both run as one batched product a position."""
+
+    def __init__(self, config: RNNConfig, kind: str = "bidirectional", cell: str = "gru") -> None:
         super().__init__()
-        self.forward_gru = GRU(config.embedding, config.encoder_hidden, config.reset)
-        self.backward_gru = GRU(config.embedding, config.encoder_hidden, config.reset)
+        self.directions = DIRECTIONS[kind]
+        self.size = config.encoder_hidden
+        self.cells: list[Cell] = []
+        for direction in self.directions:
+            made = make_cell(cell, config.embedding, self.size, config.reset)
+            self.add_module(f"{direction}_{cell}", made)
+            self.cells.append(made)
 
     def forward(
         self, embedded: Tensor, mask: Tensor, dropout: Tensor | None, plain: bool
     ) -> Tensor:
-        """Embeddings (B, S, E), mask (B, S), dropout mask (2, B, H) -> annotations (B, S, 2H).
+        """Embeddings (B, S, E), mask (B, S), dropout mask (directions, B, H) -> annotations.
 
-        The backward direction starts at the last real token, wherever the padding ends; at
-        padding the annotations mean nothing.
+        They are (B, S, 2H), forward before backward, or (B, S, H). The backward direction starts at
+        the last real token, wherever the padding ends; at padding the annotations mean nothing.
         """
         order = _reversal(mask)
         forwards = embedded.transpose(0, 1).contiguous()
-        directions = (self.forward_gru, self.backward_gru)
-        inputs = (forwards, _reversed(forwards, order))
-        x = torch.stack([unit.input_part(e) for unit, e in zip(directions, inputs, strict=True)])
-        U = torch.stack((self.forward_gru.U, self.backward_gru.U))
-        biases = tuple(u.b_candidate for u in directions if u.b_candidate is not None)
-        weights = GRUWeights(U, torch.stack(biases) if biases else None)
-        initial = x.new_zeros((2, x.shape[2], U.shape[2]))
-        states = (gru_plain if plain else gru)(x, initial, weights, dropout)  # (S, 2, B, H)
-        backwards = _reversed(states[:, 1], order)
-        return torch.cat([states[:, 0], backwards], dim=2).transpose(0, 1).contiguous()
+        parts = [
+            cell.input_part(forwards if direction == "forward" else _reversed(forwards, order))
+            for direction, cell in zip(self.directions, self.cells, strict=True)
+        ]
+        x = torch.stack(parts)
+        initial = x.new_zeros((len(parts), x.shape[2], self.size))
+        run = recurrence_plain if plain else recurrence
+        states = run(x, initial, stacked(self.cells), dropout)  # (S, directions, B, H)
+        ordered = [
+            states[:, g] if direction == "forward" else _reversed(states[:, g], order)
+            for g, direction in enumerate(self.directions)
+        ]
+        return torch.cat(ordered, dim=2).transpose(0, 1).contiguous()
+
+    def last(self, annotations: Tensor, mask: Tensor) -> list[Tensor]:
+        """The state (B, H) that each direction ends in: forward's at the last real token."""
+        found = []
+        for g, direction in enumerate(self.directions):
+            states = annotations[:, :, g * self.size : (g + 1) * self.size]
+            if direction == "forward":
+                rows = torch.arange(len(mask), device=mask.device)
+                found.append(states[rows, mask.sum(1) - 1])
+            else:
+                found.append(states[:, 0])
+        return found

@@ -9,10 +9,43 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from nmtkit.errors import UserError
+
 CHUNK = 256  # rows of logits held at a time
+
+
+class TiedOutput(nn.Module):
+    """The softmax layer whose matrix is an embedding's (Press and Wolf, 2017, arXiv 1608.05859).
+
+    The matrix stays the embedding's parameter and has no second name here, so that saving and
+    loading need not know of it.
+    """
+
+    def __init__(self, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self._embedding = (embedding,)  # in a tuple it is no part of this module
+        self.bias = nn.Parameter(torch.empty(embedding.num_embeddings))
+
+    @property
+    def weight(self) -> Tensor:
+        """(V, F)."""
+        return self._embedding[0].weight
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features (…, F) -> logits (…, V)."""
+        return F.linear(features, self.weight, self.bias)
+
+
+def check_one_vocabulary(source_size: int, target_size: int) -> None:
+    """UserError unless one embedding may serve both sides."""
+    if source_size != target_size:
+        raise UserError(
+            "model.tied_embeddings = all needs one vocabulary for both sides, but they have "
+            f"{source_size} and {target_size} tokens: say target"
+        )
 
 
 def linear_cross_entropy_plain(

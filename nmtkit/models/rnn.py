@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmtkit.models.cells import LSTM
 from nmtkit.models.seq2seq import MemoryT, Seq2Seq, StateT
 from nmtkit.vocabulary import BOS, PAD
 
@@ -80,11 +81,12 @@ PRESETS: Presets = {
 
 
 class Readout(nn.Module):
-    """The deep output's maxout layer (Goodfellow et al., 2013), pairs 2k and 2k+1."""
+    """The deep output's layer: maxout (Goodfellow et al., 2013) over pairs 2k and 2k+1, or tanh."""
 
-    def __init__(self, config: RNNConfig, context: int) -> None:
+    def __init__(self, config: RNNConfig, context: int, kind: str = "maxout") -> None:
         super().__init__()
-        rows = 2 * config.maxout
+        self.kind = kind
+        rows = (2 if kind == "maxout" else 1) * config.maxout
         self.U_o = nn.Parameter(torch.empty(rows, config.hidden))
         self.V_o = nn.Parameter(torch.empty(rows, config.embedding))
         self.C_o = nn.Parameter(torch.empty(rows, context))
@@ -97,6 +99,12 @@ class Readout(nn.Module):
             + F.linear(word, self.V_o)
             + F.linear(context, self.C_o)
         )
+        return self.units(both)
+
+    def units(self, both: Tensor) -> Tensor:
+        """The three parts' sum (…, 2L), of tanh (…, L) -> (…, L)."""
+        if self.kind == "tanh":
+            return torch.tanh(both)
         return torch.maximum(both[..., 0::2], both[..., 1::2])
 
 
@@ -136,16 +144,19 @@ class RNNModel(Seq2Seq[MemoryT, StateT]):
         paper: section B.1: recurrent matrices random orthogonal, W_a and U_a ~ N(0, 0.001²), v_a
         and all biases 0, everything else ~ N(0, 0.01²). glorot: recurrent matrices orthogonal,
         embeddings ~ N(0, 1/E), other matrices and v_a uniform as Glorot and Bengio (2010), biases
-        0; it starts faster than the paper's under Adam.
+        0; it starts faster than the paper's under Adam. With both, the forget gates of an LSTM
+        start with a bias of 1 (Jozefowicz et al., 2015).
         """
         paper = self.config.initialisation == "paper"
         for name, parameter in self.named_parameters():
-            leaf = name.rsplit(".", 1)[-1]
+            place, _, leaf = name.rpartition(".")
             if leaf == "U":
-                for block in parameter.chunk(3):
+                for block in torch.split(parameter, parameter.shape[1]):
                     nn.init.orthogonal_(block)
             elif leaf.startswith("b") or leaf == "V_c":
                 nn.init.zeros_(parameter)
+                if leaf == "b" and isinstance(cell := self.get_submodule(place), LSTM):
+                    cell.forget_bias().fill_(1.0)
             elif leaf == "v_a":
                 bound = 0.0 if paper else (6 / (len(parameter) + 1)) ** 0.5
                 nn.init.uniform_(parameter, -bound, bound)
@@ -154,7 +165,7 @@ class RNNModel(Seq2Seq[MemoryT, StateT]):
             elif "embedding" in name:
                 nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
             elif leaf == "W":
-                for block in parameter.chunk(3):
+                for block in torch.split(parameter, self.get_parameter(f"{place}.U").shape[1]):
                     nn.init.xavier_uniform_(block)
             else:
                 nn.init.xavier_uniform_(parameter)

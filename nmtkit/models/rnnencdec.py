@@ -21,10 +21,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmtkit.models.recurrent import GRU, GRUWeights, gru, gru_plain
+from nmtkit.models.cells import GRU, stacked
+from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as PRESETS
 from nmtkit.models.rnn import Readout, RNNConfig, RNNModel
-from nmtkit.models.seq2seq import Memory, Rows
+from nmtkit.models.seq2seq import Memory, Rows, no_attention
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         context = memory.context.repeat_interleave(beam, 0)
         hidden = self.decoder_gru(torch.cat([word, context], 1), state.hidden)
         readout = self.readout(hidden, word, context)
-        return readout, _nothing(memory, len(tokens)), FixedState(hidden)
+        return readout, no_attention(memory.mask, readout, len(tokens)), FixedState(hidden)
 
     def features(
         self, target_in: Tensor, memory: FixedMemory, real: Tensor | None = None
@@ -99,21 +100,11 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         contexts = memory.context.unsqueeze(1).expand(-1, target_in.shape[1], -1)
         seen = [part if real is None else part[real] for part in (states, words, contexts)]
         readout = F.dropout(self.readout(*seen), self.config.dropout_readout, self.training)
-        return readout, _nothing(memory, *target_in.shape)
+        return readout, no_attention(memory.mask, readout, *target_in.shape)
 
     def _run(self, unit: GRU, x: Tensor, initial: Tensor) -> Tensor:
         """One recurrence, with dropout in training: x (T, B, 3D), initial (B, D) -> (T, B, D)."""
         dropout = self._recurrent_mask(tuple(initial.shape), x)
-        b_candidate = None if unit.b_candidate is None else unit.b_candidate.unsqueeze(0)
-        states = (gru_plain if self.plain else gru)(
-            x.unsqueeze(0),
-            initial.unsqueeze(0),
-            GRUWeights(unit.U.unsqueeze(0), b_candidate),
-            None if dropout is None else dropout.unsqueeze(0),
-        )
-        return states.squeeze(1)
-
-
-def _nothing(memory: FixedMemory, *rows: int) -> Tensor:
-    """Attention weights for a model that has none: zeros (…, S) that take no memory."""
-    return memory.initial.new_zeros(()).expand(*rows, memory.mask.shape[1])
+        mask = None if dropout is None else dropout.unsqueeze(0)
+        run = recurrence_plain if self.plain else recurrence
+        return run(x.unsqueeze(0), initial.unsqueeze(0), stacked([unit]), mask).squeeze(1)

@@ -17,15 +17,21 @@ readings (E y_0 = 0):
     conditional  dl4mt and Nematus: s'_i = GRU(s_{i-1}, E y_{i-1}); c_i = att(s'_i);
                  s_i = GRU(s'_i, c_i); the readout sees s_i
 
+What its parts are worth is asked by leaving them out or changing them; docs/model.md has the
+options. With `encoder` = forward, h_j = fwd_j and s_0 = tanh(W_s fwd_S + b_s). With `context` =
+fixed, every c_i is what the encoder has of [fwd_S ; bwd_1], as in Cho et al. (2014). With `cell` =
+lstm, LSTM stands for GRU (cells.py); the decoder's c starts at 0.
+
 Letters: B sentences, R = B·K hypothesis rows, S source length, T target length, E embedding,
-H encoder state a direction, D decoder state (the paper's n for both), A attention units,
-L maxout units, V target vocabulary.
+H encoder state a direction, C = 2H or H annotation size, D decoder state (the paper's n for H and
+D), N = D or 2D the state of a cell, A attention units, X key size, L readout units, V target
+vocabulary.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -33,12 +39,17 @@ from torch import Tensor, nn
 
 from nmtkit.models.alignment_head import AlignmentHead
 from nmtkit.models.attending import Inputs, attending, attending_plain
-from nmtkit.models.attention import AdditiveAttention, mask_bias
-from nmtkit.models.encoder import Encoder
-from nmtkit.models.recurrent import GRU
+from nmtkit.models.attention import Score, attend, check_score, make_score, mask_bias
+from nmtkit.models.cells import Cell, make_cell, stacked
+from nmtkit.models.copying import Copying
+from nmtkit.models.encoder import DIRECTIONS, Encoder
+from nmtkit.models.output import TiedOutput, check_one_vocabulary
+from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as RNN_PRESETS
 from nmtkit.models.rnn import Presets, Readout, RNNConfig, RNNModel
-from nmtkit.models.seq2seq import Memory, Rows
+from nmtkit.models.rnnsearch_stepping import RNNsearchStepper
+from nmtkit.models.seq2seq import Memory, Rows, no_attention
+from nmtkit.models.stepping import Stepper
 from nmtkit.vocabulary import BOS
 
 
@@ -47,23 +58,48 @@ class RNNsearchConfig(RNNConfig):
     """Sizes and readings; the defaults are the paper's (section A.2.3)."""
 
     architecture: Literal["rnnsearch"] = "rnnsearch"
-    attention: int = 1000  # A, the paper's n'
+    encoder: Literal["bidirectional", "forward", "backward"] = "bidirectional"
+    cell: Literal["gru", "lstm"] = "gru"  # of encoder and decoder; `reset` is of gru
+    context: Literal["dynamic", "fixed"] = "dynamic"  # fixed: the same at every word
+    attention: Literal["additive", "dot", "general", "concat", "location", "none"] = "additive"
+    attention_units: int = 1000  # A, the paper's n'; of additive and concat
     order: Literal["main-text", "appendix", "groundhog", "conditional"] = "main-text"
     temperature: float = 1.0  # τ: energies are divided by it; below 1, attention is sharper
     coverage: bool = False  # energies see the attention each word has had (Tu et al., 2016)
+    readout: Literal["maxout", "tanh"] = "maxout"
+    tied_embeddings: Literal["none", "target", "all"] = "none"  # target: with the output layer
     alignment_head: bool = False  # also an attention that has read the whole target, to align by
+    copy: bool = False  # also copy source words (See et al., 2017; copying.py)
+
+    @property
+    def annotation(self) -> int:
+        """C, the size of an annotation."""
+        return len(DIRECTIONS[self.encoder]) * self.encoder_hidden
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0.01 <= self.temperature <= 100:
             raise ValueError(f"temperature must be from 0.01 to 100, got {self.temperature}")
+        if (self.attention == "none") != (self.context == "fixed"):
+            raise ValueError(
+                "attention = none and context = fixed go together: set both, or neither"
+            )
+        check_score(self.attention, self.hidden, self.annotation, self.coverage)
+        for name in ("alignment_head", "copy"):
+            if getattr(self, name) and self.context == "fixed":
+                raise ValueError(f"{name} = true needs attention: leave out context = fixed")
+        if self.tied_embeddings != "none" and self.maxout != self.embedding:
+            raise ValueError(
+                f"tied_embeddings = {self.tied_embeddings} needs maxout as large as embedding, "
+                f"got {self.maxout} and {self.embedding}"
+            )
 
 
 def _with_attention(preset: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """As many attention units as the decoder has state units, as in the paper."""
     model = dict(preset["model"])
     if "hidden" in model:
-        model["attention"] = model["hidden"]
+        model["attention_units"] = model["hidden"]
     return {**preset, "model": model}
 
 
@@ -73,7 +109,7 @@ _ALIGNER: dict[str, dict[str, Any]] = {
         "embedding": 128,
         "encoder_hidden": 128,
         "hidden": 128,
-        "attention": 128,
+        "attention_units": 128,
         "maxout": 64,
         "order": "conditional",
         "initialisation": "glorot",
@@ -101,8 +137,8 @@ PRESETS: Presets = {name: _with_attention(preset) for name, preset in RNN_PRESET
 class RNNMemory(Memory):
     """The annotations, and what is computed from them once a sentence."""
 
-    annotations: Tensor  # (B, S, 2H)
-    keys: Tensor  # (B, S, A): U_a h_j + b_a
+    annotations: Tensor  # (B, S, C); with context = fixed (B, 1, C), every word's context
+    keys: Tensor  # (B, S, X) of the score; (B, 1, 0) without one
     initial: Tensor  # (B, D): s_0
 
 
@@ -110,8 +146,8 @@ class RNNMemory(Memory):
 class RNNState(Rows):
     """The decoder between two words."""
 
-    hidden: Tensor  # (R, D)
-    context: Tensor  # (R, 2H): of the step before; only order = groundhog looks at it
+    cell: Tensor  # (R, N): the cell's state, which is s in a GRU
+    context: Tensor  # (R, C): of the step before; only order = groundhog looks at it
     coverage: Tensor  # (R, S): the attention so far; only model.coverage looks at it
 
 
@@ -119,65 +155,114 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
     """See the module's docstring. `plain` runs the reference recurrences (tests, benchmarks)."""
 
     config: RNNsearchConfig
+    attention: Score | None
 
     def __init__(self, config: RNNsearchConfig, source_size: int, target_size: int) -> None:
-        context = 2 * config.encoder_hidden
+        context = config.annotation
         super().__init__(config)
+        self.has_attention = config.attention != "none"
         self.consumed_shift = 2 if config.order in ("main-text", "appendix") else 1
-        self.source_embedding = nn.Embedding(source_size, config.embedding)
-        self.target_embedding = nn.Embedding(target_size, config.embedding)
-        self.encoder = Encoder(config)
-        self.initial = nn.Linear(config.encoder_hidden, config.hidden)
-        self.attention = AdditiveAttention(
-            config.hidden, context, config.attention, config.temperature, config.coverage
-        )
-        self.context_gru: GRU | None = None
-        if config.order == "conditional":
-            self.decoder_gru = GRU(config.embedding, config.hidden, config.reset)
-            self.context_gru = GRU(context, config.hidden, config.reset)
+        if config.tied_embeddings != "all":
+            self.source_embedding = nn.Embedding(source_size, config.embedding)
         else:
-            self.decoder_gru = GRU(config.embedding + context, config.hidden, config.reset)
-        self.readout = Readout(config, context)
-        self.output = nn.Linear(config.maxout, target_size)
+            check_one_vocabulary(source_size, target_size)
+        self.target_embedding = nn.Embedding(target_size, config.embedding)
+        self.encoder = Encoder(config, config.encoder, config.cell)
+        self.initial = nn.Linear(config.encoder_hidden, config.hidden)
+        self.attention = None
+        if config.attention != "none":
+            sizes = config.hidden, context, config.attention_units
+            self.attention = make_score(
+                config.attention, *sizes, config.temperature, config.coverage
+            )
+        conditional = config.order == "conditional"
+        inputs = {"decoder": config.embedding + (0 if conditional else context)}
+        if conditional:
+            inputs["context"] = context
+        for name, size in inputs.items():
+            made = make_cell(config.cell, size, config.hidden, config.reset)
+            self.add_module(f"{name}_{config.cell}", made)
+        self.readout = Readout(config, context, config.readout)
+        if config.tied_embeddings == "none":
+            self.output = nn.Linear(config.maxout, target_size)
+        else:
+            self.output = TiedOutput(self.target_embedding)
         if config.alignment_head:
-            self.head = AlignmentHead(config, config.attention, config.temperature)
+            self.head = AlignmentHead(
+                config, context, config.attention_units, config.temperature, config.cell
+            )
+        if config.copy:
+            self.copying = Copying(config.maxout)
+
+    @property
+    def cells(self) -> tuple[Cell, Cell | None]:
+        """What consumes the word, and (order = conditional) what consumes the context after it."""
+        decoder, context = (
+            getattr(self, f"{name}_{self.config.cell}", None) for name in ("decoder", "context")
+        )
+        return cast("tuple[Cell, Cell | None]", (decoder, context))
+
+    @property
+    def _source_table(self) -> nn.Embedding:
+        tied = self.config.tied_embeddings == "all"
+        return self.target_embedding if tied else self.source_embedding
 
     def encode(self, source: Tensor, mask: Tensor) -> RNNMemory:
-        embedded = self._embed(self.source_embedding, source, self.config.dropout_source_word)
-        rows = (2, source.shape[0], self.config.encoder_hidden)
+        embedded = self._embed(self._source_table, source, self.config.dropout_source_word)
+        rows = (len(self.encoder.directions), source.shape[0], self.config.encoder_hidden)
         dropout = self._recurrent_mask(rows, embedded)
         annotations = self.encoder(embedded, mask, dropout, self.plain)
-        first_backward = annotations[:, 0, self.config.encoder_hidden :]
-        initial = torch.tanh(self.initial(first_backward))
+        last = self.encoder.last(annotations, mask)
+        initial = torch.tanh(self.initial(last[-1]))
+        if self.attention is None:
+            context = torch.cat(last, 1).unsqueeze(1)
+            return RNNMemory(mask, context, context[:, :, :0], initial)
         return RNNMemory(mask, annotations, self.attention.keys(annotations), initial)
 
     def start(self, memory: RNNMemory, beam: int = 1) -> RNNState:
         hidden = memory.initial.repeat_interleave(beam, 0)
         rows, length = hidden.shape[0], memory.mask.shape[1]
         context = hidden.new_zeros((rows, memory.annotations.shape[2]))
-        return RNNState(hidden, context, hidden.new_zeros((rows, length)))
+        cell = self.cells[0].begin(hidden)
+        return RNNState(cell, context, hidden.new_zeros((rows, length)))
+
+    def _look(self, query: Tensor, memory: RNNMemory, coverage: Tensor) -> tuple[Tensor, Tensor]:
+        """From s (R, D), with the attention so far (R, S): context (R, C), attention (R, S)."""
+        sentences, length = memory.mask.shape
+        if self.attention is None:
+            context = memory.annotations.squeeze(1).repeat_interleave(len(query) // sentences, 0)
+            return context, no_attention(memory.mask, context, len(query))
+        queries = query.reshape(sentences, -1, self.config.hidden)
+        seen = coverage.view(sentences, -1, length)
+        energies = self.attention(queries, memory.keys, seen)
+        return attend(energies, memory.annotations, memory.mask)
 
     def step(
         self, tokens: Tensor, state: RNNState, memory: RNNMemory
     ) -> tuple[Tensor, Tensor, RNNState]:
         word = self._embed(self.target_embedding, tokens, 0.0)
-        hidden = state.hidden
-        if self.config.order == "groundhog":
-            consumed = self.decoder_gru(torch.cat([word, state.context], 1), hidden)
-            hidden = torch.where((tokens == BOS).unsqueeze(1), hidden, consumed)
-        elif self.context_gru is not None:
-            hidden = self.decoder_gru(word, hidden)
-        context, weights = self.attention(
-            hidden, memory.keys, memory.annotations, memory.mask, state.coverage
-        )
-        seen = hidden
-        if self.context_gru is not None:
-            seen = hidden = self.context_gru(context, hidden)
-        elif self.config.order != "groundhog":
-            hidden = self.decoder_gru(torch.cat([word, context], 1), hidden)
-            seen = hidden if self.config.order == "main-text" else seen
+        decoder, second = self.cells
+        order, cell = self.config.order, state.cell
+        if order == "groundhog":
+            consumed = decoder(torch.cat([word, state.context], 1), cell)
+            cell = torch.where((tokens == BOS).unsqueeze(1), cell, consumed)
+        elif second is not None:
+            cell = decoder(word, cell)
+        seen = decoder.hidden(cell)
+        context, weights = self._look(seen, memory, state.coverage)
+        if second is not None:
+            cell = second(context, cell)
+        elif order != "groundhog":
+            cell = decoder(torch.cat([word, context], 1), cell)
+        if order != "appendix":
+            seen = decoder.hidden(cell)
         readout = self.readout(seen, word, context)
-        return readout, weights, RNNState(hidden, context, state.coverage + weights)
+        return readout, weights, RNNState(cell, context, state.coverage + weights)
+
+    def stepper(self, int8: bool = False) -> Stepper:
+        if self.config.cell == "lstm" or self.attention is None:
+            return Stepper(self, int8)
+        return RNNsearchStepper(self, int8)
 
     def features(
         self, target_in: Tensor, memory: RNNMemory, real: Tensor | None = None
@@ -189,35 +274,9 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         if config.order == "groundhog":
             # At position i this recurrence consumes y_i itself, after c_i was read out.
             consumed = torch.cat([words[1:], torch.zeros_like(words[:1])])
-        unit, W = self.decoder_gru, self.decoder_gru.W
-        W_y = W[:, : config.embedding]
-        common: dict[str, Any] = {
-            "x": F.linear(consumed, W_y, unit.b),
-            "initial": memory.initial,
-            "keys": memory.keys,
-            "annotations": memory.annotations,
-            "bias": mask_bias(memory.mask, memory.keys.dtype),
-            "dropout": self._recurrent_mask((len(target_in), config.hidden), words),
-            "W_a": self.attention.W_a,
-            "v_a": self.attention.scale(),
-            "V_c": self.attention.V_c,
-        }
-        second = self.context_gru
-        if second is None:
-            inputs = Inputs(
-                **common, W_c=W[:, config.embedding :], U=unit.U, b_candidate=unit.b_candidate
-            )
-        else:
-            inputs = Inputs(
-                **common,
-                W_c=second.W,
-                U=second.U,
-                b_candidate=second.b_candidate,
-                first_U=unit.U,
-                first_b_candidate=unit.b_candidate,
-                b=second.b,
-            )
-        states, contexts, weights = (attending_plain if self.plain else attending)(inputs)
+        dropout = self._recurrent_mask((len(target_in), config.hidden), words)
+        run = self._fixed if self.attention is None else self._attending
+        states, contexts, weights = run(consumed, memory, dropout)
         if config.order in ("appendix", "groundhog"):
             states = torch.cat([memory.initial.unsqueeze(0), states[:-1]])
         seen = [part.transpose(0, 1) for part in (states, words, contexts)]
@@ -226,12 +285,76 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         readout = F.dropout(self.readout(*seen), config.dropout_readout, self.training)
         return readout, weights.transpose(0, 1)
 
+    def _attending(
+        self, words: Tensor, memory: RNNMemory, dropout: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Words (T, B, E) -> states (T, B, D), contexts (T, B, C), attention (T, B, S)."""
+        assert self.attention is not None
+        visible = self.attention.visible(memory.mask)
+        return self._loop(
+            words,
+            dropout,
+            initial=memory.initial,
+            annotations=memory.annotations,
+            bias=mask_bias(visible, memory.keys.dtype),
+            **self.attention.form(memory.keys)._asdict(),
+        )
+
+    def _fixed(
+        self, words: Tensor, memory: RNNMemory, dropout: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same with one context a sentence: its part of the cell is there before the loop."""
+        context = memory.annotations.squeeze(1)
+        decoder, second = self.cells
+        size = self.config.embedding
+        if second is None:
+            W = decoder.W
+            x = F.linear(words, W[:, :size], decoder.b) + F.linear(context, W[:, size:])
+            run = recurrence_plain if self.plain else recurrence
+            mask = None if dropout is None else dropout.unsqueeze(0)
+            initial = memory.initial.unsqueeze(0)
+            states = run(x.unsqueeze(0), initial, stacked([decoder]), mask).squeeze(1)
+        else:
+            # One place to look at, with nothing in it.
+            states, _, _ = self._loop(
+                words,
+                dropout,
+                initial=memory.initial,
+                annotations=memory.keys,
+                bias=context.new_zeros((len(context), 1)),
+                keys=torch.zeros_like(memory.initial).unsqueeze(1),
+                b=second.input_part(context),
+                W_c=second.W[:, :0],
+            )
+        contexts = context.expand(len(words), -1, -1)
+        return states, contexts, no_attention(memory.mask, context, *words.shape[:2])
+
+    def _loop(
+        self, words: Tensor, dropout: Tensor | None, **given: Any
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The recurrence over words (T, B, E); `given` are Inputs of attending.py."""
+        decoder, second = self.cells
+        size = self.config.embedding
+        W_y, W_c = decoder.W[:, :size], decoder.W[:, size:]
+        cells: dict[str, Any] = {"W_c": W_c, "U": decoder.U, "b_candidate": decoder.b_candidate}
+        if second is not None:
+            cells = {
+                "W_c": second.W,
+                "U": second.U,
+                "b_candidate": second.b_candidate,
+                "first_U": decoder.U,
+                "first_b_candidate": decoder.b_candidate,
+                "b": second.b,
+            }
+        inputs = Inputs(x=F.linear(words, W_y, decoder.b), dropout=dropout, **{**cells, **given})
+        return (attending_plain if self.plain else attending)(inputs)
+
     def align(
         self, source: Tensor, target: Tensor, mask: Tensor, memory: RNNMemory
     ) -> tuple[Tensor, Tensor]:
         assert self.head is not None
         config = self.config
-        words = self._embed(self.source_embedding, source, config.dropout_source_word)
+        words = self._embed(self._source_table, source, config.dropout_source_word)
         translation = self._embed(self.target_embedding, target, config.dropout_target_word)
         dropout = self._recurrent_mask((2, len(target), config.encoder_hidden), words)
         forward: Tensor

@@ -10,13 +10,18 @@ ends in EOS.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmtkit.models.output import linear_cross_entropy
+from nmtkit.models.copying import Copies, Copying
+from nmtkit.models.output import TiedOutput, linear_cross_entropy
+from nmtkit.models.stepping import Stepper
 
+MOST_LAYERS = 1000  # more would only take a model directory's lie for a size
 RowsT = TypeVar("RowsT", bound="Rows")
 
 
@@ -44,8 +49,16 @@ StateT = TypeVar("StateT", bound=Rows)
 class Seq2Seq(nn.Module, Generic[MemoryT, StateT]):
     """An encoder and a decoder over subword ids."""
 
-    output: nn.Linear  # (V, F): the softmax layer
+    output: nn.Linear | TiedOutput  # (V, F): the softmax layer
     has_attention: bool = True
+    #: Whether attention looks at a part of the source only: other real tokens have none of it.
+    attention_is_local: bool = False
+    #: How many layers of the decoder attend to the source, and with how many heads …
+    attention_layers: int = 1
+    attention_heads: int = 1
+    #: … and whose attention is returned, from 1; head 0: the mean of all.
+    attention_layer: int = 1
+    attention_head: int = 0
     #: How many rows after the one that predicts y_i the attention query has first consumed y_i.
     consumed_shift: int = 1
 
@@ -53,6 +66,8 @@ class Seq2Seq(nn.Module, Generic[MemoryT, StateT]):
         super().__init__()
         #: The attention that has read the whole target, where there is one: see `align`.
         self.head: nn.Module | None = None  # in the class it would hide the module
+        #: The choice between generating and copying, where there is one.
+        self.copying: Copying | None = None
 
     def initialise(self) -> None:
         """Draw fresh parameters from torch's generator."""
@@ -72,6 +87,13 @@ class Seq2Seq(nn.Module, Generic[MemoryT, StateT]):
         `memory` keeps its B rows: the K hypotheses of a sentence share them.
         """
         raise NotImplementedError
+
+    def stepper(self, int8: bool = False) -> Stepper:
+        """How search steps the model as it is now: the same results, perhaps faster.
+
+        With `int8` (CPU only) weights and what they multiply are rounded to 8 bits.
+        """
+        return Stepper(self, int8)
 
     def features(
         self, target_in: Tensor, memory: MemoryT, real: Tensor | None = None
@@ -100,16 +122,48 @@ class Seq2Seq(nn.Module, Generic[MemoryT, StateT]):
         """
         raise NotImplementedError
 
+    def log_probs(
+        self,
+        logits: Tensor,
+        features: Tensor,
+        attention: Tensor,
+        copied: Tensor | None = None,
+    ) -> Tensor:
+        """Of a step the output (R, V), what it was made of (R, F), and the attention (R, S) ->
+        log-probabilities (R, V), float32.
+
+        With `copied` (R, S) they are (R, V + S), over the source-extended vocabulary (copying.py);
+        -inf from V on in a model that does not copy.
+        """
+        generated = F.log_softmax(logits.float(), 1)
+        if copied is None:
+            return generated
+        if self.copying is None:
+            return F.pad(generated, (0, copied.shape[1]), value=-math.inf)
+        return self.copying.log_probs(features, generated, Copies(attention, copied))
+
     def loss(
-        self, features: Tensor, targets: Tensor, label_smoothing: float = 0.0
+        self,
+        features: Tensor,
+        targets: Tensor,
+        label_smoothing: float = 0.0,
+        copies: Copies | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Features (N, F), target ids (N,) -> smoothed loss and plain negative log-likelihood.
 
-        Both are sums over the N words, in nats; only the first carries a gradient.
+        Both are sums over the N words, in nats; only the first carries a gradient. In a model that
+        copies, `copies` says what there is to copy; without it nothing.
         """
+        if self.copying is not None and copies is not None:
+            return self.copying.loss(features, self.output, targets, copies, label_smoothing)
         return linear_cross_entropy(
             features, self.output.weight, self.output.bias, targets, label_smoothing
         )
 
 
 AnySeq2Seq = Seq2Seq[Any, Any]
+
+
+def no_attention(mask: Tensor, like: Tensor, *rows: int) -> Tensor:
+    """Attention weights for a model that has none: zeros (…, S) that take no memory."""
+    return like.new_zeros(()).expand(*rows, mask.shape[1])

@@ -14,12 +14,15 @@ Codes and vocabularies thus also see the few pairs that only the third pass drop
 from nmtkit.preprocess.options import PreprocessOptions
 from nmtkit.preprocess.pipeline import preprocess
 from nmtkit.preprocess.report import PartReport, Report, SideReport, VocabularyReport
+from nmtkit.preprocess.shards import Shard, preprocess_shard
 
 __all__ = [
     "PartReport",
     "PreprocessOptions",
     "Report",
+    "Shard",
     "SideReport",
     "VocabularyReport",
     "preprocess",
+    "preprocess_shard",
 ]

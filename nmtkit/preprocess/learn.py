@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nmtkit.errors import UserError
 from nmtkit.preprocess.options import PreprocessOptions
-from nmtkit.preprocess.passes import Counts, Texts, read_pairs, words
+from nmtkit.preprocess.passes import Counts, Texts, cut, read_lines, words
 from nmtkit.preprocess.report import VocabularyReport
 from nmtkit.progress import Progress
 from nmtkit.text import Text, TextConfig, learn_codes, learn_sentencepiece, train_truecaser
@@ -45,13 +45,13 @@ def with_truecasers(texts: Texts, tokenised: Path, total: int, progress: Progres
         Text(
             text.config,
             truecaser=train_truecaser(
-                words(pair[side])
-                for pair in progress(
-                    read_pairs(tokenised), f"learning case of {text.config.language}", total
+                words(cut(line)[side])
+                for line in progress(
+                    read_lines(tokenised), f"learning case of {text.config.language}", total
                 )
             ),
         )
-        for side, text in enumerate(texts)
+        for side, text in enumerate(texts, start=1)
     )
     return source, target
 
@@ -85,12 +85,12 @@ def with_pieces(
     """``texts`` with sentencepiece models learned from the lines of a temporary file."""
 
     def lines(side: int) -> Iterator[str]:
-        return (pair[side] for pair in read_pairs(folded) if pair[side])
+        return (cut(line)[side] for line in read_lines(folded))
 
     if options.separate:
-        sets = [lines(0), lines(1)]
+        sets = [lines(1), lines(2)]
     else:
-        sets = [chain(lines(0), lines(1))]
+        sets = [chain(lines(1), lines(2))]
     models = [
         learn_sentencepiece(some, options.merges)
         for some in progress(sets, "learning pieces", len(sets))
@@ -110,6 +110,8 @@ def set_vocabularies(
     Raises UserError when the threshold leaves nothing.
     """
     reports = []
+    if options.joint_vocabulary:
+        counts = (counts[0] + counts[1],) * 2
     for text, count in zip(texts, counts):
         threshold = options.vocabulary_threshold or 1
         vocabulary = Vocabulary.build(count, options.vocabulary_size, threshold)

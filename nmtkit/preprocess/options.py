@@ -31,6 +31,8 @@ class PreprocessOptions:
     """BPE merges; for sentencepiece the number of pieces."""
     separate: bool = False
     """Learn codes (or pieces) for each side alone instead of one set for both."""
+    joint_vocabulary: bool = False
+    """One vocabulary, of both sides' subwords, for both: what tying all embeddings needs."""
     vocabulary_size: int | None = None
     """Shortlist: so many of the most frequent subwords a side, the rest is UNK; None: all."""
     vocabulary_threshold: int | None = None

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
-from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from nmtkit import __version__
-from nmtkit.corpus import REASONS, Filters, PairFilter, clean_line, corpus_files
-from nmtkit.corpus import read_pairs as read_raw_pairs
+from nmtkit.corpus import REASONS, Filters, clean_line
 from nmtkit.data import (
     MANIFEST,
     BitextWriter,
@@ -27,7 +22,8 @@ from nmtkit.data import (
     write_manifest,
 )
 from nmtkit.errors import UserError
-from nmtkit.files import check_output_folder, output_folder, sha256, write_json
+from nmtkit.files import check_output_folder, output_folder, write_json
+from nmtkit.preprocess.inputs import Input, check_outside, described, files_of, raw_pairs, versions
 from nmtkit.preprocess.learn import (
     new_texts,
     set_vocabularies,
@@ -40,24 +36,20 @@ from nmtkit.preprocess.passes import (
     INT32,
     Counts,
     CountSubwords,
+    Encode,
     Fold,
     Pair,
     Passes,
     Tokenise,
     counted,
-    filtered,
-    read_numbers,
-    read_pairs,
+    different,
+    read_lines,
     subword_counts,
-    write_ids,
-    write_pairs,
+    write_lines,
 )
 from nmtkit.preprocess.report import PartReport, PartTally, Report, SideReport, VocabularyReport
+from nmtkit.preprocess.shards import WHOLE, Shards, tokenised
 from nmtkit.progress import Progress, silent
-from nmtkit.vocabulary import UNK
-
-# and for which kind of subwords they are used ("": always)
-LIBRARIES = {"numpy": "", "sacremoses": "", "subword-nmt": "bpe", "sentencepiece": "sentencepiece"}
 
 
 def preprocess(
@@ -66,26 +58,33 @@ def preprocess(
     overwrite: bool = False,
     workers: int = 1,
     progress: Progress = silent,
+    shards: Path | None = None,
 ) -> Report:
     """Raw parallel text -> a prepared corpus in the folder ``out``, whole or not at all.
 
-    Streams: memory grows with the number of different tokens (and with ``deduplicate`` by some
-    100 bytes a pair), not with the text. Every number of ``workers`` (processes) writes the same
+    Streams: memory grows with the number of different tokens (and with ``deduplicate`` by 12 to 24
+    bytes a pair), not with the text. Every number of ``workers`` (processes) writes the same
     bytes; a script that calls this with several needs ``if __name__ == "__main__"``.
+
+    ``shards``: a folder with the folders of all shards (see ``preprocess_shard``), which stand for
+    the training text; the same bytes again.
 
     Raises UserError for bad input, when no pair is left, and when ``out`` cannot be written.
     """
     out = Path(out)
     if workers < 1:
         raise UserError(f"--workers must be at least 1, got {workers}")
-    inputs = _inputs(options)
+    specs = [
+        *(options.train if shards is None else ()),
+        *([options.valid] if options.valid else []),
+    ]
+    read = [*files_of(options, specs), *([] if shards is None else [Path(shards)])]
     check_output_folder(out, overwrite, MANIFEST)
-    for path in inputs:
-        if out.resolve() in path.resolve().parents:
-            raise UserError(f"{path} lies in {out}, which is to be replaced: choose another --out")
+    check_outside(out, read)
+    parts = None if shards is None else Shards(shards, options)
     try:
         with output_folder(out, overwrite, MANIFEST) as folder:
-            return _Run(options, folder, Passes(workers, progress)).all()
+            return _Run(options, folder, Passes(workers, progress), parts).all()
     except OSError as error:
         raise UserError(f"cannot write {out}: {error.strerror or error}") from error
 
@@ -93,13 +92,16 @@ def preprocess(
 class _Run:
     """One run: its settings, and what is known so far."""
 
-    def __init__(self, options: PreprocessOptions, folder: Path, passes: Passes) -> None:
+    def __init__(
+        self, options: PreprocessOptions, folder: Path, passes: Passes, shards: Shards | None
+    ) -> None:
         self.options = options
         self.folder = folder
         self.work = folder / "work"  # inside the output folder: it goes when that goes
-        self.numbers = self.work / "numbers"  # of the pairs that the first pass keeps
         self.passes = passes
+        self.shards = shards
         self.texts = new_texts(options)
+        self.filters = Filters(options.max_length, options.max_ratio)
         self.train = PartTally()
         self.merges: dict[str, int] = {}
 
@@ -116,26 +118,23 @@ class _Run:
         return self.finish(vocabularies, train, valid)
 
     def read(self, counts: Counts) -> tuple[Path, int]:
-        """Raw pairs -> folded pairs in a temporary file, their tokens in ``counts``.
-
-        A pair with too many tokens has too many subwords: it goes before anything is learned.
-        """
+        """All pairs -> folded pairs in a temporary file, their tokens in ``counts``."""
         options, passes = self.options, self.passes
-        first = PairFilter(Filters(options.max_length, None, options.deduplicate))
-        raw = chain.from_iterable(_raw_pairs(spec, options) for spec in options.train)
-        late = options.case == "true"
-        pairs = passes.tokenise(raw, Tokenise(self.texts, not late), self.train, "tokenising")
+        if self.shards is None:
+            lines = tokenised(options, passes, self.train)
+        else:
+            lines = iter(passes.progress(self.shards.lines(self.train), "reading shards"))
+        if options.deduplicate:
+            lines = different(lines, self.train)
+        if options.case == "true":
+            path = self.work / "tokenised"
+            number = write_lines(path, lines)
+            self.texts = with_truecasers(self.texts, path, number, passes.progress)
+            lines = passes.fold(read_lines(path), Fold(self.texts), number)
+        if options.subwords != "sentencepiece":  # where "tokens" may be sentences
+            lines = counted(lines, counts)
         folded = self.work / "folded"
-        with self.numbers.open("wb") as numbers:
-            pairs = filtered(pairs, first, self.train, numbers)
-            if late:
-                tokenised = self.work / "tokenised"
-                number = write_pairs(tokenised, pairs)
-                self.texts = with_truecasers(self.texts, tokenised, number, passes.progress)
-                pairs = passes.fold(read_pairs(tokenised), Fold(self.texts), number)
-            if options.subwords != "sentencepiece":  # where "tokens" may be sentences
-                pairs = counted(pairs, counts)
-            number = write_pairs(folded, pairs)
+        number = write_lines(folded, lines)
         if not number:
             raise self.empty()
         return folded, number
@@ -147,7 +146,7 @@ class _Run:
         options, passes = self.options, self.passes
         if options.subwords == "sentencepiece":
             self.texts = with_pieces(self.texts, path, options, passes.progress)
-            subwords = passes.count_subwords(read_pairs(path), CountSubwords(self.texts), number)
+            subwords = passes.count_subwords(read_lines(path), CountSubwords(self.texts), number)
             return set_vocabularies(self.texts, subwords, options)
         if options.subwords == "bpe":
             self.texts, self.merges = with_codes(self.texts, counts, options, passes.progress)
@@ -155,11 +154,10 @@ class _Run:
         return set_vocabularies(self.texts, (source, target), options)
 
     def write_train(self, path: Path, number: int) -> PairCounts:
-        accept = PairFilter(Filters(self.options.max_length, self.options.max_ratio))
-        pairs = self.passes.progress(read_pairs(path), "writing ids", number)
-        numbered = zip(read_numbers(self.numbers), pairs, strict=True)
+        lines = self.passes.progress(read_lines(path), "writing ids", number)
+        job = Encode(self.texts, self.filters)
         with self.writer("train") as writer, numbers_path(self.folder).open("wb") as numbers:
-            write_ids(numbered, self.texts, writer, accept, self.train, numbers)
+            self.passes.write_ids(lines, job, writer, self.train, number, numbers)
             counts = writer.close()
         if not counts.pairs:
             raise self.empty()
@@ -167,16 +165,15 @@ class _Run:
 
     def write_valid(self) -> tuple[PartTally, PairCounts]:
         """Every line stays; its raw text is kept beside the ids."""
-        options, tally = self.options, PartTally()
-        accept = PairFilter(Filters(options.max_length, options.max_ratio))
+        tally = PartTally()
         with self.writer("valid") as writer:
-            pairs = self.passes.tokenise(
-                self.kept_lines(), Tokenise(self.texts), tally, "validation text"
-            )
-            write_ids(enumerate(pairs), self.texts, writer, accept, tally)
+            chunks = WHOLE.chunks(self.passes.progress(self.kept_lines(), "validation text"))
+            lines = self.passes.tokenise(chunks, Tokenise(self.texts), tally)
+            job = Encode(self.texts, self.filters, drop=False)
+            self.passes.write_ids(lines, job, writer, tally)
             counts = writer.close()
         if not counts.pairs:
-            raise UserError(f"the validation text is empty: {options.valid}")
+            raise UserError(f"the validation text is empty: {self.options.valid}")
         return tally, counts
 
     def kept_lines(self) -> Iterator[Pair]:
@@ -191,7 +188,7 @@ class _Run:
                 )
                 for text in self.texts
             ]
-            for pair in _raw_pairs(self.options.valid, self.options):
+            for pair in raw_pairs(self.options, [self.options.valid]):
                 for file, line in zip(files, pair):
                     file.write(clean_line(line) + "\n")
                 yield pair
@@ -215,13 +212,20 @@ class _Run:
         )
         write_json(self.folder / "report.json", report.table())
         details = {
-            "versions": _versions(self.options),
+            "versions": versions(self.options),
             "options": asdict(self.options),
-            "inputs": [_input(path) for path in _inputs(self.options)],
+            "inputs": self.inputs(),
         }
         counts = None if valid is None else valid[1]
         write_manifest(self.folder, self.texts, train, counts, self.train.read, details)
         return report
+
+    def inputs(self) -> list[Input]:
+        options = self.options
+        train = options.train if self.shards is None else ()
+        specs = [*train, *([] if options.valid is None else [options.valid])]
+        known = [] if self.shards is None else self.shards.inputs
+        return [*known, *map(described, files_of(options, specs))]
 
     def part(self, name: str, tally: PartTally, counts: PairCounts) -> PartReport:
         reasons = {why: tally.reasons[why] for why in REASONS if why in tally.reasons}
@@ -245,37 +249,16 @@ class _Run:
         files = ", ".join(self.options.train)
         if not self.train.read:
             return UserError(f"the training text is empty: {files}")
-        reasons = ", ".join(f"{why}: {number}" for why, number in self.train.reasons.items())
+        dropped = self.train.reasons
+        reasons = ", ".join(f"{why}: {dropped[why]}" for why in REASONS if why in dropped)
         return UserError(
             f"no pair of {files} is left of {self.train.read} read (dropped by reason: {reasons})"
         )
-
-
-def _inputs(options: PreprocessOptions) -> list[Path]:
-    specs = [*options.train, *([] if options.valid is None else [options.valid])]
-    languages = options.source_lang, options.target_lang
-    return [path for spec in specs for path in corpus_files(Path(spec), *languages)]
-
-
-def _raw_pairs(spec: str, options: PreprocessOptions) -> Iterator[Pair]:
-    return read_raw_pairs(Path(spec), options.source_lang, options.target_lang)
-
-
-def _input(path: Path) -> dict[str, object]:
-    return {"file": str(path), "bytes": path.stat().st_size, "sha256": sha256(path)}
-
-
-def _versions(options: PreprocessOptions) -> dict[str, str]:
-    """Of what takes part in making the files."""
-    used = {
-        name: version(name) for name, kind in LIBRARIES.items() if kind in ("", options.subwords)
-    }
-    return {"nmtkit": __version__, "python": platform.python_version(), **used}
 
 
 def _count_unknown(path: Path) -> int:
     unknown = 0
     with path.open("rb") as file:
         while block := file.read(1 << 22):
-            unknown += int(np.count_nonzero(np.frombuffer(block, INT32) == UNK))
+            unknown += int(np.count_nonzero(np.frombuffer(block, INT32) < 0))
     return unknown

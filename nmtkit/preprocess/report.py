@@ -92,6 +92,13 @@ class SideTally:
         self.subwords += subwords
         self.max_length = max(self.max_length, subwords)
 
+    def merge(self, other: SideTally) -> None:
+        """Count what ``other`` counted."""
+        self.tokens += other.tokens
+        self.subwords += other.subwords
+        self.max_length = max(self.max_length, other.max_length)
+        self.controls += other.controls
+
     def report(self, language: str, sentences: int, unknown: int) -> SideReport:
         return SideReport(
             language=language,
@@ -113,6 +120,14 @@ class PartTally:
     source: SideTally = field(default_factory=SideTally)
     target: SideTally = field(default_factory=SideTally)
 
-    def count(self, reason: str) -> None:
-        """Count a pair that is dropped, or in validation noted, for ``reason``."""
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+    def count(self, reason: str, pairs: int = 1) -> None:
+        """Count pairs that are dropped, or in validation noted, for ``reason``."""
+        self.reasons[reason] = self.reasons.get(reason, 0) + pairs
+
+    def merge(self, other: PartTally) -> None:
+        """Count what ``other`` counted."""
+        self.read += other.read
+        for reason, pairs in other.reasons.items():
+            self.count(reason, pairs)
+        self.source.merge(other.source)
+        self.target.merge(other.target)

@@ -5,10 +5,11 @@ and for ensembles.
 from nmtkit.search.beam import beam_search
 from nmtkit.search.ensemble import mean_probability
 from nmtkit.search.forced import Forced, force_decode
-from nmtkit.search.options import WIDEST, Hypothesis, Sampling, SearchOptions
+from nmtkit.search.options import LENGTH_NORMALISATIONS, WIDEST, Hypothesis, Sampling, SearchOptions
 from nmtkit.search.sampling import sample
 
 __all__ = [
+    "LENGTH_NORMALISATIONS",
     "WIDEST",
     "Forced",
     "Hypothesis",

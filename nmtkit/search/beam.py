@@ -16,9 +16,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.search.allowed import Allowed, Prefixes
-from nmtkit.search.ensemble import Ensemble
+from nmtkit.search.coverage import Coverage
+from nmtkit.search.ensemble import Ensemble, Searched
 from nmtkit.search.options import Hypothesis, SearchOptions
 from nmtkit.vocabulary import BOS, EOS
 
@@ -30,6 +30,7 @@ class _Beams:
         sentences, device = len(mask), mask.device
         self.options = options
         self.allowed = Allowed(mask, options, prefixes)
+        self.coverage = Coverage(mask, options.beam) if options.coverage_penalty else None
         self.sentence = torch.arange(sentences, device=device)
         self.log_probs = torch.full((sentences, options.beam), -math.inf, device=device)
         self.log_probs[:, 0] = 0.0
@@ -38,16 +39,17 @@ class _Beams:
         self.best_done = torch.full((sentences, options.n_best), -math.inf, device=device)
         self.done: list[list[Hypothesis]] = [[] for _ in range(sentences)]
 
-    def value(self, log_probs: Tensor, length: int | Tensor) -> Tensor:
-        penalty = torch.as_tensor(length, device=log_probs.device).double()
-        return log_probs / (penalty**self.options.length_penalty)
+    def normalised(self, log_probs: Tensor, length: int | Tensor) -> Tensor:
+        length = torch.as_tensor(length, device=log_probs.device).double()
+        return log_probs.double() / self.options.divisor(length)
 
-    def advance(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of the next word (L·K, V) -> chosen words and their parents, (L, K).
+    def advance(self, ensemble: Ensemble, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The last words (L·K,) -> the chosen next ones and their parents, (L, K).
 
         Ended hypotheses move to `done`; a place without a hypothesis has log-probability -inf.
         """
         live, beam = self.log_probs.shape
+        log_probs = ensemble.step(tokens)
         size = log_probs.shape[1]
         length = self.history.shape[2] + 1
         log_probs = log_probs.view(live, beam, size)
@@ -58,6 +60,8 @@ class _Beams:
         ranks = torch.arange(beam, device=best.device)
         best = best.masked_fill(ranks >= self.places.unsqueeze(1), -math.inf)
         history = self.history.gather(1, parents.unsqueeze(2).expand(-1, -1, length - 1))
+        if self.coverage is not None:
+            self.coverage.advance(ensemble.attention(), parents)
         ended = (words == EOS) & (best > -math.inf)
         if ended.any():
             self._finish(ended, best, history, length)
@@ -87,7 +91,10 @@ class _Beams:
         return best, words.view(live, -1).gather(1, flat), flat // siblings
 
     def _finish(self, ended: Tensor, best: Tensor, history: Tensor, length: int) -> None:
-        values = self.value(best.double(), length).float()
+        values = self.normalised(best, length)
+        if self.coverage is not None:
+            values = values + self.options.coverage_penalty * self.coverage.log_sum()
+        values = values.float()
         of_ended = values.masked_fill(~ended, -math.inf)
         both = torch.cat([self.best_done, of_ended], 1)
         self.best_done = both.topk(self.options.n_best, 1).values
@@ -101,8 +108,9 @@ class _Beams:
         best_live = self.log_probs.amax(1)
         more = (self.places > 0) & (best_live > -math.inf)
         if self.options.early_stop:
-            # A log-probability only falls, and no length divides it by more than the limit does.
-            bound = self.value(best_live.double(), self.allowed.limit).float()
+            # A log-probability only falls, no length divides it by more than the limit does, and
+            # coverage adds 0 at most.
+            bound = self.normalised(best_live, self.allowed.limit).float()
             more &= self.best_done[:, -1] < bound
         return more
 
@@ -110,29 +118,33 @@ class _Beams:
         for name in ("sentence", "log_probs", "places", "history", "best_done"):
             setattr(self, name, getattr(self, name)[sentences])
         self.allowed.select(sentences)
+        if self.coverage is not None:
+            self.coverage.select(sentences)
 
 
 @torch.inference_mode()
 def beam_search(
-    models: Sequence[AnySeq2Seq],
+    models: Sequence[Searched],
     source: Tensor,
     mask: Tensor,
     options: SearchOptions,
     prefixes: Prefixes | None = None,
+    copied: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate source ids (B, S), mask (B, S): each sentence's n best hypotheses, best first.
 
-    A hypothesis begins with its sentence's prefix. The length limit of a sentence depends on its
-    own length and prefix only, so that neither padding nor the other sentences of the batch change
-    its result.
+    A hypothesis begins with its sentence's prefix. With `copied` (B, S) the ids are those of the
+    source-extended vocabulary, and so may a prefix's be. The length limit of a sentence depends on
+    its own length and prefix only, so that neither padding nor the other sentences of the batch
+    change its result.
     """
-    ensemble, beams = Ensemble(models, source, mask), _Beams(mask, options, prefixes)
+    ensemble, beams = Ensemble(models, source, mask, copied), _Beams(mask, options, prefixes)
     ensemble.start(options.beam)
     tokens = source.new_full((len(source) * options.beam,), BOS)
     for _ in range(int(beams.allowed.limit.max())):
         if not len(beams.sentence):
             break
-        words, parents = beams.advance(ensemble.step(tokens))
+        words, parents = beams.advance(ensemble, tokens)
         going_on = beams.going_on()
         rows = torch.arange(len(going_on), device=mask.device).unsqueeze(1) * options.beam + parents
         kept = None

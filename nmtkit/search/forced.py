@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmtkit.models.seq2seq import AnySeq2Seq
-from nmtkit.search.ensemble import mean_probability
+from nmtkit.search.ensemble import mean_probability, without_copies
 from nmtkit.vocabulary import BOS, PAD
 
 
@@ -26,24 +26,39 @@ class Forced(NamedTuple):
 
 @torch.inference_mode()
 def force_decode(
-    models: Sequence[AnySeq2Seq], source: Tensor, mask: Tensor, target_out: Tensor
+    models: Sequence[AnySeq2Seq],
+    source: Tensor,
+    mask: Tensor,
+    target_out: Tensor,
+    copied: Tensor | None = None,
 ) -> Forced:
-    """Read the given targets: source ids (B, S), mask (B, S), target_out (B, T) = y_1 … y_n EOS."""
-    target_in = F.pad(target_out, (1, 0), value=BOS)
+    """Read the given targets: source ids (B, S), mask (B, S), target_out (B, T) = y_1 … y_n EOS.
+
+    With `copied` (B, S), target_out is over the source-extended vocabulary; without, models that
+    copy have nothing to copy.
+    """
+    target_in = without_copies(models, F.pad(target_out, (1, 0), value=BOS))
     log_probs, attention = [], []
     for model in models:
         features, weights = model.features(target_in, model.encode(source, mask))
         attention.append(weights)
-        log_probs.append(_at_targets(model, features[:, :-1], target_out))
+        log_probs.append(_at_targets(model, features[:, :-1], weights, target_out, copied))
     mean = mean_probability(log_probs).masked_fill(target_out == PAD, 0.0)
     return Forced(mean, torch.stack(attention).mean(0))
 
 
-def _at_targets(model: AnySeq2Seq, features: Tensor, target_out: Tensor) -> Tensor:
+def _at_targets(
+    model: AnySeq2Seq,
+    features: Tensor,
+    attention: Tensor,
+    target_out: Tensor,
+    copied: Tensor | None,
+) -> Tensor:
     """Features (B, T, F) -> log-probabilities of the targets (B, T), a position at a time."""
     columns = []
     for t in range(target_out.shape[1]):
-        logits = model.output(features[:, t]).float()
-        chosen = logits.gather(1, target_out[:, t : t + 1]).squeeze(1)
-        columns.append(chosen - logits.logsumexp(1))
+        log_probs = model.log_probs(
+            model.output(features[:, t]), features[:, t], attention[:, t], copied
+        )
+        columns.append(log_probs.gather(1, target_out[:, t : t + 1]).squeeze(1))
     return torch.stack(columns, 1)

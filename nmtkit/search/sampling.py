@@ -12,34 +12,34 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.search.allowed import Allowed, Prefixes
-from nmtkit.search.ensemble import Ensemble
+from nmtkit.search.ensemble import Ensemble, Searched
 from nmtkit.search.options import Hypothesis, Sampling, SearchOptions
 from nmtkit.vocabulary import BOS, EOS
 
 
 @torch.inference_mode()
 def sample(
-    models: Sequence[AnySeq2Seq],
+    models: Sequence[Searched],
     source: Tensor,
     mask: Tensor,
     options: SearchOptions,
     numbers: Sequence[int],
     prefixes: Prefixes | None = None,
+    copied: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """Draw n_best translations of source ids (B, S), mask (B, S), independent of each other.
 
     They are sorted best first, and may be equal. Each has random numbers of its own, a function of
     the seed, the sentence's number in `numbers` and its own, so that they depend neither on the
-    batch nor on n_best. Limits and prefixes are as in `beam_search`.
+    batch nor on n_best. Limits, prefixes and `copied` are as in `beam_search`.
 
     Raises ValueError when the options do not say how to sample.
     """
     sampling, n = options.sampling, options.n_best
     if sampling is None:
         raise ValueError("the search options have no sampling")
-    ensemble, allowed = Ensemble(models, source, mask), Allowed(mask, options, prefixes)
+    ensemble, allowed = Ensemble(models, source, mask, copied), Allowed(mask, options, prefixes)
     ensemble.start(n)
     draws = _draws(sampling.seed, numbers, n, int(allowed.limit.max())).to(mask.device)
     sentence = torch.arange(len(source), device=mask.device)
@@ -56,7 +56,7 @@ def sample(
         ended = running & (words.squeeze(2) == EOS)
         owners = sentence.unsqueeze(1).expand_as(ended)[ended].tolist()
         for b, ids, log_prob in zip(owners, history[ended].tolist(), log_probs[ended].tolist()):
-            value = log_prob / length**options.length_penalty
+            value = log_prob / options.divisor(float(length))
             done[b].append(Hypothesis(tuple(ids), log_prob, value))
         running = running & ~ended
         history = torch.cat([history, words], 2)

@@ -17,6 +17,7 @@ from nmtkit.errors import UserError
 from nmtkit.files import CONTROLS, atomic_writer
 
 LONGEST_WORD = 100  # characters; longer tokens have no case worth changing
+LONGEST_COUNT = 18  # digits
 NO_WORD = "_"  # stands in for them: a token without letters, which the rules leave alone
 
 
@@ -158,7 +159,7 @@ def _parse(line: str) -> dict[str, int]:
         count, slash, rest = bracket[1:-1].partition("/")
         total = total or rest
         first = not counts
-        digits = count.isascii() and count.isdigit()
+        digits = count.isascii() and count.isdigit() and len(count) <= LONGEST_COUNT
         if not form or form in counts or not digits or bool(slash) != first:
             return {}
         if bracket[:1] + bracket[-1:] != "()":

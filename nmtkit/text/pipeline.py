@@ -177,6 +177,11 @@ class Text:
         cut = self.segment(line) if isinstance(line, str) else line
         return _needed(self.vocabulary, "a vocabulary").ids(cut.subwords)
 
+    def numbers(self, line: str | Segmented) -> list[int]:
+        """As `ids`, but a number below 0 for every unknown subword, which tells it from others."""
+        cut = self.segment(line) if isinstance(line, str) else line
+        return _needed(self.vocabulary, "a vocabulary").numbers(cut.subwords)
+
     # The way out
 
     def words(self, subwords: Sequence[str]) -> list[str]:
@@ -302,6 +307,14 @@ def _file_names(config: TextConfig) -> dict[str, str]:
     }
 
 
+def _parts(config: TextConfig) -> list[str]:
+    """The parts that segmenting needs."""
+    parts = {"codes": config.subwords == "bpe", "pieces": config.subwords == "sentencepiece"}
+    return [
+        part for part, needed in {**parts, "truecaser": config.case == "true"}.items() if needed
+    ]
+
+
 def _read_codes(path: Path) -> str:
     try:
         codes = path.read_bytes().decode("utf-8")
@@ -339,4 +352,7 @@ def _read_settings(path: Path, side: Side) -> tuple[TextConfig, Mapping[str, str
     strange = set(files) - set(_file_names(config).values())
     if strange or not all(isinstance(value, str) for value in files.values()):
         raise UserError(f"{path}: [{side}] files must be names and checksums of this side")
+    for part in _parts(config):
+        if _file_names(config)[part] not in files:
+            raise UserError(f"{path}: [{side}] files lacks {_file_names(config)[part]!r}")
     return config, files

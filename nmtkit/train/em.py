@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.checkpoint import Trained
-from nmtkit.data import Bitext, Ids
+from nmtkit.data import Bitext, Ids, known
 from nmtkit.errors import UserError
 from nmtkit.models.ibm import HMM, IBM1, Reading
 from nmtkit.models.lexicon import Lexicon
@@ -214,7 +214,8 @@ def _padded(side: Ids, indices: Numbers) -> Numbers:
     """The ids of some sentences, PAD after their ends: (B, longest)."""
     begins, ends = side.offsets[indices, None], side.offsets[indices + 1, None]
     places = begins + np.arange((ends - begins).max())
-    return np.where(places < ends, side.ids[np.minimum(places, ends - 1)], PAD).astype(np.int64)
+    ids = known(side.numbers[np.minimum(places, ends - 1)])
+    return np.where(places < ends, ids, PAD).astype(np.int64)
 
 
 def _numbered(keys: Numbers) -> tuple[Numbers, npt.NDArray[np.int32]]:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.batches import Indices
-from nmtkit.data import Bitext, Ids, PreparedCorpus
+from nmtkit.data import Bitext, Ids, PreparedCorpus, known
 from nmtkit.errors import UserError
 from nmtkit.links import Gold, check_bounds, in_step, read_gold, read_links, split_tokens
 from nmtkit.text import Text
@@ -145,7 +145,7 @@ class Words:
     def spans(self, sentences: Ids, begin: int, end: int) -> Spans:
         """The words of the sentences [begin, end), none of which is empty."""
         offsets = sentences.offsets[begin : end + 1]
-        ids = sentences.ids[offsets[0] : offsets[-1]]
+        ids = known(sentences.numbers[offsets[0] : offsets[-1]])
         heads = offsets[:-1] - offsets[0]
         begins = self.begins[ids]
         begins[1:] &= ~self.goes_on[ids[:-1]]
@@ -210,8 +210,8 @@ def _check_known(text: Text, sentences: Ids, corpus: PreparedCorpus) -> None:
     """An unknown subword does not tell whether it ended a word."""
     if text.config.subwords == "none":
         return
-    for begin in range(0, len(sentences.ids), BLOCK):
-        if (sentences.ids[begin : begin + BLOCK] == UNK).any():
+    for begin in range(0, len(sentences.numbers), BLOCK):
+        if (sentences.numbers[begin : begin + BLOCK] <= UNK).any():
             raise UserError(
                 f"{corpus.folder}: the {text.config.language} training text has unknown subwords, "
                 "so that its words cannot be told for the guide's links: run nmtkit preprocess "

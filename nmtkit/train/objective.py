@@ -8,6 +8,7 @@ from torch import Tensor
 
 from nmtkit.align import HEAD, SHIFTS
 from nmtkit.batches import Batch
+from nmtkit.models.copying import Copies
 from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.train.guided import decoder_loss, head_loss
 from nmtkit.train.settings import TrainingConfig
@@ -41,8 +42,8 @@ class Objective:
                     real = F.pad(real, (0, 1))
                 features, attention = model.features(target_in, memory, real)
             if config.translation_weight:
-                targets = batch.target_out[batch.target_mask]
-                smoothed, figure = model.loss(features, targets, config.label_smoothing)
+                targets, copies = _targets(batch, attention, real)
+                smoothed, figure = model.loss(features, targets, config.label_smoothing, copies)
                 objective = config.translation_weight * smoothed
             if guide is not None and self.rows == HEAD:
                 read = model.align(batch.source, batch.target_out, batch.target_mask, memory)
@@ -59,9 +60,23 @@ class Objective:
         """The negative log-likelihood of the targets, nats."""
         with self._precision():
             memory = self.model.encode(batch.source, batch.source_mask)
-            features, _ = self.model.features(batch.target_in, memory, batch.target_mask)
-            return self.model.loss(features, batch.target_out[batch.target_mask])[1]
+            real = batch.target_mask
+            features, attention = self.model.features(batch.target_in, memory, real)
+            targets, copies = _targets(batch, attention, real)
+            return self.model.loss(features, targets, copies=copies)[1]
 
     def _precision(self) -> torch.autocast:
         half = self.config.precision == "bfloat16"
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
+
+
+def _targets(batch: Batch, attention: Tensor, real: Tensor) -> tuple[Tensor, Copies | None]:
+    """The N target ids of a batch, and for a model that copies what each word may copy.
+
+    Attention (B, T, S) and real (B, T), perhaps with a row more than the batch has.
+    """
+    targets = batch.targets[batch.target_mask]
+    if batch.copied is None:
+        return targets, None
+    copied = batch.copied.unsqueeze(1).expand(-1, real.shape[1], -1)
+    return targets, Copies(attention[real], copied[real])

@@ -38,30 +38,44 @@ def _adamw(parameters: Parameters, config: TrainingConfig) -> torch.optim.Optimi
     )
 
 
+def _sgd(parameters: Parameters, config: TrainingConfig) -> torch.optim.Optimizer:
+    """Without momentum, as in Sutskever et al. (2014) and Luong et al. (2015)."""
+    return torch.optim.SGD(parameters, lr=config.learning_rate, fused=True)
+
+
 OPTIMIZERS: dict[str, Callable[[Parameters, TrainingConfig], torch.optim.Optimizer]] = {
     "adadelta": _adadelta,
     "adam": _adam,
     "adamw": _adamw,
+    "sgd": _sgd,
 }
 
 
-def _constant(done: float, decays: int, config: TrainingConfig) -> float:
+def _constant(update: int, done: float, decays: int, config: TrainingConfig) -> float:
     return 1.0
 
 
-def _cosine(done: float, decays: int, config: TrainingConfig) -> float:
+def _cosine(update: int, done: float, decays: int, config: TrainingConfig) -> float:
     """Half a cosine from 1 down to `least_rate` over the whole run."""
     return config.least_rate + (1 - config.least_rate) * (1 + math.cos(math.pi * done)) / 2
 
 
-def _plateau(done: float, decays: int, config: TrainingConfig) -> float:
+def _inverse_sqrt(update: int, done: float, decays: int, config: TrainingConfig) -> float:
+    """Falls with the root of the updates from the end of warmup on (Vaswani et al., 2017, 5.3)."""
+    warmup = max(1, config.warmup)
+    return math.sqrt(warmup / max(warmup, update))
+
+
+def _plateau(update: int, done: float, decays: int, config: TrainingConfig) -> float:
     return max(config.decay**decays, config.least_rate)
 
 
-#: (part of the run that is done, times the validation stood still, settings) -> factor.
-SCHEDULES: dict[str, Callable[[float, int, TrainingConfig], float]] = {
+#: (update number from 1, part of the run that is done, times the validation stood still, settings)
+#: -> factor.
+SCHEDULES: dict[str, Callable[[int, float, int, TrainingConfig], float]] = {
     "constant": _constant,
     "cosine": _cosine,
+    "inverse-sqrt": _inverse_sqrt,
     "plateau": _plateau,
 }
 
@@ -69,5 +83,5 @@ SCHEDULES: dict[str, Callable[[float, int, TrainingConfig], float]] = {
 def learning_rate(update: int, done: float, decays: int, config: TrainingConfig) -> float:
     """The rate of update number `update` (from 1), with `done` of the run behind it."""
     warmup = min(1.0, update / config.warmup) if config.warmup else 1.0
-    factor = SCHEDULES[config.schedule](min(1.0, done), decays, config)
+    factor = SCHEDULES[config.schedule](update, min(1.0, done), decays, config)
     return config.learning_rate * warmup * factor

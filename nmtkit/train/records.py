@@ -22,6 +22,9 @@ class Reporter(Protocol):
     def recorded(self, record: Record) -> None:
         """A line has gone into metrics.jsonl."""
 
+    def noted(self, note: str) -> None:
+        """Something that whoever started the run should know."""
+
 
 class Silent:
     """The reporter that says nothing."""
@@ -30,6 +33,9 @@ class Silent:
         pass
 
     def recorded(self, record: Record) -> None:
+        pass
+
+    def noted(self, note: str) -> None:
         pass
 
 
@@ -46,6 +52,10 @@ class Together:
     def recorded(self, record: Record) -> None:
         for one in self.reporters:
             one.recorded(record)
+
+    def noted(self, note: str) -> None:
+        for one in self.reporters:
+            one.noted(note)
 
 
 def write_record(folder: Path, record: Record, reporter: Reporter) -> int:

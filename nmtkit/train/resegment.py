@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nmtkit.data import IdArray, Ids
+from nmtkit.data import IdArray, Ids, known
 from nmtkit.text import Text
 from nmtkit.vocabulary import UNK, Vocabulary
 
@@ -27,7 +27,7 @@ def resegment(
     ids: list[int] = []
     offsets = [0]
     for index in range(len(sentences)):
-        for word in _words(sentences[index], text, vocabulary):
+        for word in _words(sentences.numbers_of(index), text, vocabulary):
             known = drawn.setdefault(word, [])
             if len(known) < DRAWS:
                 known.append(_segment(word, text, vocabulary, dropout, draw))
@@ -38,13 +38,12 @@ def resegment(
     return Ids(np.array(ids, dtype=np.int32), np.array(offsets, dtype=np.int64))
 
 
-def _words(ids: IdArray, text: Text, vocabulary: Vocabulary) -> list[tuple[int, ...]]:
-    """The ids of a sentence, a tuple a word."""
-    numbers = ids.tolist()
-    _, word_of = text.words_with_map(vocabulary.tokens(numbers))
+def _words(numbers: IdArray, text: Text, vocabulary: Vocabulary) -> list[tuple[int, ...]]:
+    """The numbers of a sentence, a tuple a word."""
+    _, word_of = text.words_with_map(vocabulary.tokens(known(numbers).tolist()))
     words: list[list[int]] = []
     last = None
-    for number, word in zip(numbers, word_of, strict=True):
+    for number, word in zip(numbers.tolist(), word_of, strict=True):
         if word != last:
             words.append([])
         words[-1].append(number)
@@ -55,7 +54,7 @@ def _words(ids: IdArray, text: Text, vocabulary: Vocabulary) -> list[tuple[int, 
 def _segment(
     word: tuple[int, ...], text: Text, vocabulary: Vocabulary, dropout: float, draw: random.Random
 ) -> list[int]:
-    if UNK in word:
+    if min(word) <= UNK:
         return list(word)
     tokens = text.words(vocabulary.tokens(word))
     drawn = [i for token in tokens for i in vocabulary.ids(text.subwords_of(token, dropout, draw))]

@@ -18,7 +18,8 @@ from nmtkit.search import WIDEST
 from nmtkit.train.em import EMConfig
 
 DEFAULT_ARCHITECTURE = "rnnsearch"
-OPTIONS = ("seed", "updates", "minutes", "precision", "guide")  # of networks only, by their keys
+#: Of networks only, by their keys.
+OPTIONS = ("seed", "updates", "minutes", "precision", "deterministic", "guide")
 MAX_SEED = 2**63 - 1  # of torch's generators, and of TOML's integers
 
 
@@ -36,7 +37,7 @@ class TrainingConfig:
     batch_tokens: int = 0  # padded tokens on the longer side of a batch
     pool: int = 500  # batches whose sentences are sorted by length together
 
-    optimizer: Literal["adadelta", "adam", "adamw"] = "adam"
+    optimizer: Literal["adadelta", "adam", "adamw", "sgd"] = "adam"
     learning_rate: float = 1e-3
     beta1: float = 0.9  # adam, adamw
     beta2: float = 0.999  # adam, adamw
@@ -53,7 +54,7 @@ class TrainingConfig:
     guide_weight: float = 1.0  # of that loss, a target subword
     guide_rows: Literal["own", "predicting", "next", "consumed", "head"] = "own"  # as in align
 
-    schedule: Literal["constant", "cosine", "plateau"] = "constant"
+    schedule: Literal["constant", "cosine", "inverse-sqrt", "plateau"] = "constant"
     warmup: int = 0  # updates in which the learning rate rises from 0
     least_rate: float = 0.0  # cosine, plateau: the learning rate falls to this part of itself
     decay: float = 0.5  # plateau: factor when validation does not improve …
@@ -65,8 +66,12 @@ class TrainingConfig:
     select: Literal["bleu", "loss", "aer"] = "bleu"  # which validation figure says what is best
     average: int = 1  # in the end also try the mean of so many last validations' models
 
+    save_minutes: float = 10.0  # between checkpoints, besides those of validations; 0: no matter
+    save_every: int = 0  # the same in updates
+
     precision: Literal["float32", "bfloat16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    deterministic: bool = False  # on a GPU only what gives the same bytes again; a CPU does anyway
 
     @property
     def figure(self) -> str:
@@ -86,7 +91,7 @@ class TrainingConfig:
         not_negative = (
             "seed", "epochs", "updates", "minutes", "patience", "batch_sentences", "batch_tokens",
             "weight_decay", "clip", "warmup", "valid_every", "least_rate",
-            "translation_weight", "guide_weight",
+            "translation_weight", "guide_weight", "save_minutes", "save_every",
         )  # fmt: skip
         for names, least in ((least_one, 1), (not_negative, 0)):
             for name in names:

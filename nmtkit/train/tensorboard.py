@@ -57,6 +57,9 @@ class TensorBoard:
                 self.writer.add_scalar(name, value, step)
         self.writer.flush()
 
+    def noted(self, note: str) -> None:
+        pass
+
     def close(self) -> None:
         if self.writer is not None:
             self.writer.close()

@@ -8,6 +8,7 @@ from nmtkit.align import AlignOptions, align, turned
 from nmtkit.batches import Batch, BatchSize, length_sorted
 from nmtkit.checkpoint import Trained
 from nmtkit.data import Bitext, PreparedCorpus
+from nmtkit.distributed import Group
 from nmtkit.links import Gold
 from nmtkit.score import score_links, score_text
 from nmtkit.search import SearchOptions
@@ -17,7 +18,9 @@ from nmtkit.translate import TranslateOptions, translate
 
 
 class Validation:
-    """Measures the model as it stands; `gold`: the links of the validation pairs, perhaps none."""
+    """Measures the model as it stands, each process a share of the pairs; `gold`: their links,
+    perhaps none.
+    """
 
     def __init__(
         self,
@@ -26,9 +29,10 @@ class Validation:
         trained: Trained,
         objective: Objective,
         gold: list[Gold] | None,
+        group: Group,
     ) -> None:
         self.config, self.corpus, self.trained = config, corpus, trained
-        self.objective, self.gold = objective, gold
+        self.objective, self.gold, self.group = objective, gold, group
         self.size = BatchSize(config.batch_sentences, config.batch_tokens, config.pool)
 
     def figures(self) -> dict[str, float]:
@@ -50,17 +54,21 @@ class Validation:
         lengths = list(zip(valid.source_lengths, valid.target_lengths, strict=True))
         present = [i for i, pair in enumerate(lengths) if min(pair)]
         with torch.no_grad():
-            for rows in length_sorted([max(lengths[i]) for i in present], self.size):
-                batch = Batch.read(valid, [present[row] for row in rows]).to(self.objective.device)
-                loss += float(self.objective.likelihood(batch))
+            batches = list(length_sorted([max(lengths[i]) for i in present], self.size))
+            for rows in self.group.share(batches):
+                batch = Batch.read(valid, [present[row] for row in rows], self.trained.extended)
+                loss += float(self.objective.likelihood(batch.to(self.objective.device)))
                 tokens += int(batch.target_mask.sum())
-        return loss / max(1, tokens)
+        losses, counts = zip(*self.group.gather([loss, tokens]), strict=True)
+        return float(sum(losses) / max(1, sum(counts)))
 
     def _bleu(self) -> float:
         sources, references = self.corpus.valid_lines()
         search = SearchOptions(beam=self.config.valid_beam)
         options = TranslateOptions(search=search)
-        hypotheses = [n_best[0].text for n_best in translate([self.trained], sources, options)]
+        lines = self.group.share(sources)
+        found = [n_best[0].text for n_best in translate([self.trained], lines, options)]
+        hypotheses = self.group.joined(self.group.gather(found))
         return score_text({"dev": hypotheses}, references, ["bleu"])["dev"][0].value
 
     def _aer(self, gold: list[Gold]) -> float:
@@ -71,6 +79,8 @@ class Validation:
         moses = self.trained.source.config.tokenizer == "moses"
         options = AlignOptions(rows=self.objective.rows, symmetrize="posterior-mean", raw=moses)
         reverse = [] if other is None else [other]
-        pairs = zip(*self.corpus.valid_lines(), strict=True)
-        links = [one.links for one in align([self.trained], pairs, options, reverse=reverse)]
+        pairs = self.group.share(list(zip(*self.corpus.valid_lines(), strict=True)))
+        found = align([self.trained], pairs, options, reverse=reverse)
+        shares = self.group.gather([sorted(one.links) for one in found])
+        links = [frozenset((j, i) for j, i in one) for one in self.group.joined(shares)]
         return 100 * score_links(links, gold).aer

@@ -62,11 +62,12 @@ class Draft:
 def draft(trained: Trained, source: Source, hypothesis: Hypothesis) -> Draft:
     """The words of a hypothesis; those of the prefix as they were given."""
     vocabulary, text = trained.target_vocabulary, trained.target
-    words, word_of = text.words_with_map(vocabulary.tokens(hypothesis.ids))
+    copied = source.cut.subwords  # the words of ids beyond the vocabulary
+    words, word_of = text.words_with_map(vocabulary.tokens(hypothesis.ids, copied))
     given, ids = source.prefix.words, source.prefix.ids
     if not given:
         return Draft(source, hypothesis, words, word_of)
-    written = text.words(vocabulary.tokens(ids))  # not as given where subwords are unknown
+    written = text.words(vocabulary.tokens(ids, copied))  # not as given where they are unknown
     # Where subwords mark the start of a word, the last one given may have been made longer.
     last = given[-1] + words[len(written) - 1].removeprefix(written[-1])
     words = [*given[:-1], last, *words[len(written) :]]
@@ -78,10 +79,11 @@ def attention_of(
     models: Sequence[Trained], drafts: Sequence[Draft], options: AlignOptions
 ) -> list[Matrix]:
     """The attention between the tokens of sources and drafts: (I, J+1) each, the last NULL."""
+    size = len(models[0].target_vocabulary)
     pairs = [
         (
             Line(d.source.cut.tokens, d.source.ids, list(d.source.cut.word_of)),
-            Line(d.words, list(d.hypothesis.ids), d.word_of),
+            Line(d.words, [i if i < size else UNK for i in d.hypothesis.ids], d.word_of),
         )
         for d in drafts
     ]

@@ -22,6 +22,7 @@ class TranslateOptions:
     replace_unknown: bool = False  # UNK becomes the source word it attends to most …
     dictionary: Mapping[str, str] = field(default_factory=dict)  # … or that word's entry here
     tokenized: bool = False  # leave the output as tokens
+    int8: bool = False  # weights and what they multiply rounded to 8 bits: faster on a CPU
     batch: BatchSize = field(default_factory=BatchSize.of_search)
     read_ahead: int = 5000  # lines sorted by length together
     glossary: Mapping[str, str] = field(default_factory=dict)  # source term -> target term

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
 
+import torch
+
 from nmtkit.align import Aligned, Matrix, check_attention
-from nmtkit.batches import length_sorted, with_end
-from nmtkit.checkpoint import Trained
+from nmtkit.batches import check_length, length_sorted, of_sources
+from nmtkit.checkpoint import Trained, extended_vocabulary
+from nmtkit.errors import UserError
+from nmtkit.extended import ExtendedVocabulary
 from nmtkit.links import Links
+from nmtkit.models.stepping import Stepper
 from nmtkit.progress import Progress, silent
 from nmtkit.search import Hypothesis, beam_search, sample
-from nmtkit.text import token_map
+from nmtkit.text import Segmented, Text, token_map
 from nmtkit.translate.drafts import (
     NO_PREFIX,
     Draft,
@@ -36,22 +41,27 @@ def translate(
     progress: Progress = silent,
     prefixes: Iterable[str] | None = None,
     where: str = "source",
+    first: int = 0,
 ) -> Iterator[list[Output]]:
     """The n best translations of every line, best first; a blank line's only one is empty.
 
     Lines are read `read_ahead` at a time and searched longest first; the results come out in the
     order of the lines and do not depend on how they were batched. `prefixes`, one a line and as
     raw as the lines, are what the translations begin with; a blank one says nothing. `where` names
-    the lines in messages.
+    the lines in messages, and `first` is the number of the first, from 0.
 
-    Raises UserError for a model that cannot do what is asked, and for malformed markup; ValueError
-    when there are not as many prefixes as lines.
+    Raises UserError for a model that cannot do what is asked, for malformed markup, and for a line
+    too long for any memory; ValueError when there are not as many prefixes as lines.
     """
+    if options.int8 and models[0].device.type != "cpu":
+        raise UserError("--int8 is for the CPU: say --device cpu too")
     if options.reads_attention:
         check_attention(models)
-    sources = _read(models[0], lines, options, prefixes, where)
+    if options.search.coverage_penalty:
+        _check_coverage(models)
+    sources = _read(models, lines, options, prefixes, where, first)
     done: dict[int, list[Output]] = {}
-    due = 0
+    due = first
     for number, outputs in progress(_searched(models, sources, options), "translating"):
         done[number] = outputs
         while due in done:
@@ -59,27 +69,44 @@ def translate(
             due += 1
 
 
+def _check_coverage(models: Sequence[Trained]) -> None:
+    for trained in models:
+        if not trained.model.has_attention:
+            raise UserError(
+                f"{trained.folder}: its architecture has no attention to measure coverage by: "
+                "leave out the coverage penalty"
+            )
+
+
 def _read(
-    trained: Trained,
+    models: Sequence[Trained],
     lines: Iterable[str],
     options: TranslateOptions,
     prefixes: Iterable[str] | None,
     where: str,
+    first: int,
 ) -> Iterator[Source]:
-    text = trained.source
+    text, extended = models[0].source, extended_vocabulary(models)
     pairs = zip(lines, repeat("") if prefixes is None else prefixes, strict=prefixes is not None)
-    for number, (line, beginning) in enumerate(pairs):
+    for number, (line, beginning) in enumerate(pairs, first):
         marked = parse(line, f"{where}:{number + 1}") if options.markup else None
         if marked is not None:
             line = marked.text
         cut = text.segment(line)
-        prefix = _prefix(trained, beginning) if beginning else NO_PREFIX
+        prefix = _prefix(models[0].target, beginning, cut, extended) if beginning else NO_PREFIX
+        for subwords in (cut.subwords, prefix.ids):
+            check_length(len(subwords), f"{where}:{number + 1}")
         yield Source(number, line, cut, text.ids(cut), prefix, marked)
 
 
-def _prefix(trained: Trained, line: str) -> Prefix:
-    cut = trained.target.segment(line)
-    return Prefix(cut.tokens, trained.target.ids(cut), cut.word_of)
+def _prefix(
+    text: Text, line: str, source: Segmented, extended: ExtendedVocabulary | None
+) -> Prefix:
+    """`extended`: unknown words that the source has are known by it."""
+    cut = text.segment(line)
+    if extended is None:
+        return Prefix(cut.tokens, text.ids(cut), cut.word_of)
+    return Prefix(cut.tokens, extended.line_ids(source.subwords, cut.subwords), cut.word_of)
 
 
 def _searched(
@@ -87,6 +114,8 @@ def _searched(
 ) -> Iterator[tuple[int, list[Output]]]:
     """Number and translations of every line, in the order of the search."""
     glossary = Glossary(options.glossary, models[0].source, models[0].target)
+    with torch.inference_mode():
+        steppers = [model.seq2seq.stepper(options.int8) for model in models]
     while some := list(islice(sources, options.read_ahead)):
         for one in some:
             if not one.ids:
@@ -94,7 +123,7 @@ def _searched(
         present = [one for one in some if one.ids]
         for rows in length_sorted([len(one.ids) for one in present], options.batch):
             chosen = [present[row] for row in rows]
-            found = _search(models, chosen, options)
+            found = _search(models, steppers, chosen, options)
             drafts = [
                 draft(models[0], one, hypothesis)
                 for one, hypotheses in zip(chosen, found, strict=True)
@@ -111,15 +140,19 @@ def _blank(source: Source) -> Output:
 
 
 def _search(
-    models: Sequence[Trained], sources: Sequence[Source], options: TranslateOptions
+    models: Sequence[Trained],
+    steppers: Sequence[Stepper],
+    sources: Sequence[Source],
+    options: TranslateOptions,
 ) -> list[list[Hypothesis]]:
-    ids = with_end([one.ids for one in sources]).to(models[0].device)
-    networks = [model.seq2seq for model in models]
+    device, extended = models[0].device, extended_vocabulary(models)
+    ids, copied = of_sources([models[0].source.numbers(one.cut) for one in sources], extended)
+    ids, copied = ids.to(device), None if copied is None else copied.to(device)
     prefixes = [one.prefix.ids for one in sources]
     if options.search.sampling is None:
-        return beam_search(networks, ids, ids != PAD, options.search, prefixes)
+        return beam_search(steppers, ids, ids != PAD, options.search, prefixes, copied)
     numbers = [one.number for one in sources]
-    return sample(networks, ids, ids != PAD, options.search, numbers, prefixes)
+    return sample(steppers, ids, ids != PAD, options.search, numbers, prefixes, copied)
 
 
 def _outputs(

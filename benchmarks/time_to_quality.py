@@ -1,0 +1,91 @@
+"""What a user feels: BLEU over minutes of training, beside other tools.
+
+    python time_to_quality.py TEXT WORK [--peers FOLDER] [--updates 4000] [--plot curve.png]
+
+Each tool trains its small network alone on the machine, and leaves a checkpoint every so many
+updates; then each checkpoint translates test_2016_flickr with beam 5. A checkpoint's minutes are
+the updates before it at the tool's median speed: time for validation is nobody's. BLEU is of
+lowercased tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from peers import TOOLS, Run, Tool
+from sizes import SIZES
+from translation_speed import bleu
+from watch import rate, run
+
+from nmtkit.files import atomic_writer
+
+
+def curve(tool: Tool, given: Run, threads: int) -> list[tuple[float, float]]:
+    """(minutes, BLEU) of every checkpoint."""
+    given.folder.mkdir(parents=True, exist_ok=True)
+    watched = run(tool.train(given), threads, given.folder / "log")
+    if watched.status:
+        raise SystemExit(f"error: {tool.name} failed: see {given.folder / 'log'}")
+    counts = [(tool.updates(line), line) for line in watched.lines]
+    speed = rate([(n, line) for n, line in counts if n is not None], 20).updates
+    points = []
+    for updates, checkpoint in sorted(tool.checkpoints(given).items()):
+        out = given.folder / f"hypothesis.{updates}"
+        command = tool.translate(given, checkpoint, given.text / "test.en", out, 5)
+        if run(command, threads, out.with_suffix(".log")).status:
+            raise SystemExit(f"error: {tool.name} failed: see {out.with_suffix('.log')}")
+        points.append((updates / speed / 60, bleu(tool.output(out), given.text)))
+        print(f"{tool.name}\t{points[-1][0]:.2f}\t{points[-1][1]:.2f}", flush=True)
+    return points
+
+
+def plot(curves: dict[str, list[tuple[float, float]]], path: Path) -> None:
+    """A line a tool."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 3.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for (name, points), marker in zip(curves.items(), "os^Dv", strict=False):
+        axes.plot(*zip(*points, strict=True), marker=marker, markersize=4, label=name)
+    axes.axhline(37, color="black", linewidth=0.6, linestyle=":")
+    axes.set_xlabel("minutes of training")
+    axes.set_ylabel("BLEU")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)
+    with atomic_writer(path, "wb") as file:
+        figure.savefig(file, format="png", dpi=150)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--peers", type=Path, default=Path("peers"))
+    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
+    parser.add_argument("--updates", type=int, default=4000, help="of each tool")
+    parser.add_argument("--every", type=int, default=363, help="updates between checkpoints")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--plot", type=Path)
+    arguments = parser.parse_args()
+    text, work = arguments.text.resolve(), arguments.work.resolve()
+    curves = {}
+    for name in arguments.tools:
+        tool = TOOLS[name](arguments.peers.resolve())
+        tool.install()
+        folder, every = work / f"quality-{name}", arguments.every
+        given = Run(text, folder, SIZES["small"], arguments.updates, 20, every, 0.2, 1e-3)
+        curves[name] = curve(tool, given, arguments.threads)
+    with atomic_writer(work / "curves.json") as file:
+        json.dump(curves, file)
+    if arguments.plot:
+        plot(curves, arguments.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Translation: sentences a second at equal model and BLEU, beside other tools.
+
+    python translation_speed.py TEXT WORK [--peers FOLDER] [--updates 1100] [--beam 5] [--rounds 3]
+
+Trains each tool's small network for so many updates (once; it is kept in WORK), and then lets the
+tools translate test_2016_flickr in turn. The time of one sentence alone, start and loading, is
+subtracted from the time of the whole file. BLEU is of lowercased tokens, as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from peers import TOOLS, Run, Tool
+from sizes import SIZES
+from watch import run
+
+from nmtkit.corpus import read_lines
+from nmtkit.score import score_text
+
+#: nmtkit's ways to translate: options of the command.
+WAYS: dict[str, Sequence[str]] = {"": (), "int8": ("--int8",)}
+
+
+def bleu(hypotheses: list[str], text: Path) -> float:
+    """Of test, lowercased tokens."""
+    references = list(read_lines(text / "test.tok.de"))
+    return score_text({"": hypotheses}, references, ["bleu"], tokenize="none")[""][0].value
+
+
+def trained(tool: Tool, text: Path, work: Path, size: str, updates: int, threads: int) -> Run:
+    """The run of a network that has been trained; trains it when it has not."""
+    folder = work / f"{tool.name}-{size}-{updates}"
+    given = Run(text, folder, SIZES[size], updates, 50, every=updates, dropout=0.2, rate=1e-3)
+    if updates not in tool.checkpoints(given):
+        folder.mkdir(parents=True, exist_ok=True)
+        if run(tool.train(given), threads, folder / "log").status:
+            raise SystemExit(f"error: {tool.name} failed: see {folder / 'log'}")
+    return given
+
+
+def seconds(
+    tool: Tool, given: Run, source: Path, out: Path, beam: int, threads: int, way: Sequence[str]
+) -> float:
+    """How long the whole process took."""
+    checkpoint = tool.checkpoints(given)[given.updates]
+    command = [*tool.translate(given, checkpoint, source, out, beam), *way]
+    watched = run(command, threads, out.with_suffix(".log"))
+    if watched.status:
+        raise SystemExit(f"error: {tool.name} failed: see {out.with_suffix('.log')}")
+    return watched.seconds
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--peers", type=Path, default=Path("peers"))
+    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--updates", type=int, default=1100)
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    text, work = arguments.text.resolve(), arguments.work.resolve()
+    one = text / "one.en"
+    for kind in ("", ".tok"):
+        first = next(iter(read_lines(text / f"test{kind}.en")))
+        (text / f"one{kind}.en").write_text(f"{first}\n", encoding="utf-8")
+    systems = []
+    for name in arguments.tools:
+        tool = TOOLS[name](arguments.peers.resolve())
+        tool.install()
+        given = trained(tool, text, work, arguments.size, arguments.updates, arguments.threads)
+        ways = WAYS if name == "nmtkit" else {"": ()}
+        systems += [(f"{name} {way}".strip(), tool, given, WAYS[way]) for way in ways]
+    speeds: dict[str, list[float]] = {name: [] for name, *_ in systems}
+    found = {}
+    for _ in range(arguments.rounds):
+        for name, tool, given, way in systems:
+            outs = [given.folder / f"{name.replace(' ', '-')}.{part}" for part in ("one", "test")]
+            files = [one, text / "test.en"]
+            start, whole = (
+                seconds(tool, given, source, out, arguments.beam, arguments.threads, way)
+                for source, out in zip(files, outs, strict=True)
+            )
+            hypotheses = tool.output(outs[1])
+            speeds[name].append((len(hypotheses) - 1) / (whole - start))
+            found[name] = bleu(hypotheses, text)
+    slowest = min(statistics.median(one) for one in speeds.values())
+    print("system\tsentences/s\tlowest\thighest\t× the slowest\tBLEU")
+    for name, rates in speeds.items():
+        speed = statistics.median(rates)
+        print(
+            f"{name}\t{speed:.1f}\t{min(rates):.1f}\t{max(rates):.1f}\t{speed / slowest:.2f}"
+            f"\t{found[name]:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""How search steps a model: as the model itself does, or the same in fewer and cheaper products.
+
+Search reads a model and does not change it. So what depends on a word alone can stand in a table,
+matrices that multiply the same vector can be one, and weights can be rounded to int8.
+
+Letters: B sentences, R rows (hypotheses of all sentences), S source length, V target vocabulary,
+F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from nmtkit.models.seq2seq import AnySeq2Seq, Memory, Rows
+
+
+class Product:
+    """x (N, I) -> x Wᵀ + b (N, O), for matrices that do not change any more.
+
+    With `int8` the weights are whole numbers from -127 to 127 times a factor a row of W, and so is
+    every row of x, rounded at each call; sums of products are exact. A row's result depends on no
+    other row. float32, CPU.
+    """
+
+    def __init__(self, weights: Sequence[Tensor], bias: Tensor | None, int8: bool) -> None:
+        """Several matrices (O_k, I) are one below the other; the bias (O,) is of all."""
+        weight = torch.cat(list(weights)).detach()
+        self.weight, self.bias = weight, None if bias is None else bias.detach()
+        self.integers: Tensor | None = None  # (I, O)
+        if int8:
+            self.factors = _factors(weight).squeeze(1)
+            self.integers = (weight / self.factors.unsqueeze(1)).round().to(torch.int8).t()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.integers is None:
+            return F.linear(x, self.weight, self.bias)
+        factors = _factors(x)
+        rounded = (x / factors).round_().to(torch.int8)
+        found = torch._int_mm(rounded, self.integers).to(x.dtype).mul_(factors).mul_(self.factors)
+        return found if self.bias is None else found.add_(self.bias)
+
+
+def _factors(rows: Tensor) -> Tensor:
+    """(N, I) -> what 1 stands for in each row as int8, (N, 1)."""
+    return rows.abs().amax(1, keepdim=True).clamp_(min=1e-12) / 127
+
+
+class Stepper:
+    """A model as search sees it. This one uses the model's own step; only the output layer, the
+    largest product of most models, may be in int8.
+    """
+
+    def __init__(self, model: AnySeq2Seq, int8: bool = False) -> None:
+        self.model = model
+        self.output = Product([model.output.weight], model.output.bias, int8) if int8 else None
+
+    def encode(self, source: Tensor, mask: Tensor) -> Memory:
+        """Source ids (B, S), mask (B, S)."""
+        memory: Memory = self.model.encode(source, mask)
+        return memory
+
+    def start(self, memory: Memory, beam: int) -> Rows:
+        """The state before the first word, `beam` rows a sentence."""
+        state: Rows = self.model.start(memory, beam)
+        return state
+
+    def step(self, tokens: Tensor, state: Rows, memory: Memory) -> tuple[Tensor, Tensor, Rows]:
+        """y_{i-1} (R,) -> features of y_i (R, F), attention (R, S), next state."""
+        return self.model.step(tokens, state, memory)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Features (R, F) -> (R, V)."""
+        found: Tensor = (self.model.output if self.output is None else self.output)(features)
+        return found
+
+    def log_probs(self, features: Tensor, attention: Tensor, copied: Tensor | None) -> Tensor:
+        """As the model's, from the features (R, F) of a step."""
+        return self.model.log_probs(self.logits(features), features, attention, copied)

@@ -1,0 +1,11 @@
+"""Hostile files: valid ones changed at random, read by the commands that read such files.
+
+Whatever a file holds, a command must end in a result or in one line that says what is wrong: never
+in a traceback, in a crash, without end, in memory that grows with a lie, or in a file written
+outside its output folder.
+
+python -m tests.fuzz --inputs 20000                    all kinds, as a table
+python -m tests.fuzz --kind "text: tmx" --only 17      one input again, with its traceback
+
+An input is a function of the seed, its kind and its number.
+"""

@@ -1,0 +1,1 @@
+"""Hostile files: some hundred random ones, and every kind that once did harm."""

@@ -1,0 +1,118 @@
+"""recipes/lineage: its text, and its tables from what the commands leave."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmtkit.checkpoint import write_tensors
+
+FOLDER = Path(__file__).parent.parent / "recipes" / "lineage"
+
+
+@pytest.fixture
+def report(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module("report")
+
+
+def make_run(out: Path, corpus: str, system: str, bleu: float, aer: float | None) -> None:
+    model, output = out / "models" / corpus / system, out / "output" / corpus
+    model.mkdir(parents=True)
+    output.mkdir(parents=True, exist_ok=True)
+    tensors = {"W": torch.zeros(20, 1000), "table": torch.zeros(7, dtype=torch.int64)}
+    write_tensors(model / "model.safetensors", tensors)
+    records = [
+        {"update": 10, "best": True, "valid_loss": 3.5},
+        {"update": 20, "best": False, "valid_loss": 3.25},
+        {"finished": True, "updates": 20, "minutes": 2.04, "best_update": 10},
+    ]
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (model / "metrics.jsonl").write_text(text, encoding="utf-8")
+    buckets = [{"shortest": 1, "longest": 10, "sentences": 4, "value": bleu / 2}]
+    scores = [
+        {"name": "BLEU", "value": bleu, "by_length": buckets},
+        {"name": "chrF2", "value": 40.0},
+    ]
+    (output / f"{system}.json").write_text(json.dumps({"x": scores}), encoding="utf-8")
+    if aer is not None:
+        (output / f"{system}.consumed.aer").write_text(json.dumps({"x": {"aer": aer}}))
+
+
+def test_a_run_is_read_from_what_the_commands_leave(report, tmp_path):
+    make_run(tmp_path, "debates", "luong", 12.5, 0.25)
+    run = report.read_run(tmp_path, "debates", "luong")
+    assert run[:5] == ("luong", 20_000, 2.04, 20, 3.5)
+    assert run.aer == {"consumed": 25.0}
+
+
+def test_the_tables(report, tmp_path):
+    for system, bleu, aer in (("seq2seq", 10.0, None), ("luong", 12.5, 0.25)):
+        make_run(tmp_path, "debates", system, bleu, aer)
+    runs = [report.read_run(tmp_path, "debates", name) for name in ("seq2seq", "luong")]
+    rows = report.lineage(runs).split("\n")
+    costs = "parameters, M | minutes | updates | dev loss"
+    assert rows[0] == f"|  | {costs} | BLEU | chrF2 | 1–10 (4) | AER, consumed |"
+    assert rows[2:] == [
+        "| seq2seq | 0.02 | 2.0 | 20 | 3.500 | 10.00 | 40.00 | 5.0 | – |",
+        "| luong | 0.02 | 2.0 | 20 | 3.500 | 12.50 | 40.00 | 6.2 | 25.0 |",
+    ]
+    rows = report.ablations(runs, {"seq2seq": "", "luong": "model.cell=lstm"}).split("\n")
+    assert rows[2] == "| seq2seq | 0.02 | 2.0 | 20 | 3.500 | 10.00 |  | 40.00 |"
+    assert rows[3] == "| luong `cell=lstm` | 0.02 | 2.0 | 20 | 3.500 | 12.50 | +2.50 | 40.00 |"
+
+
+def test_what_is_not_made_yet_is_named(report, tmp_path):
+    with pytest.raises(report.UserError, match="gnmt: not made yet"):
+        report.read_run(tmp_path, "captions", "gnmt")
+
+
+def test_the_readme_keeps_all_but_the_tables(report, tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text("# A\n<!-- made by make readme -->\nold\n<!-- end -->\nB\n", encoding="utf-8")
+    report.put(readme, "new")
+    wanted = "# A\n<!-- made by make readme -->\n\nnew\n\n<!-- end -->\nB\n"
+    assert readme.read_text(encoding="utf-8") == wanted
+    readme.write_text("# A\n", encoding="utf-8")
+    with pytest.raises(report.UserError, match="marks"):
+        report.put(readme, "new")
+
+
+def test_the_recipe_knows_every_system(report):
+    text = (FOLDER / "Makefile").read_text(encoding="utf-8")
+    assert f"SYSTEMS := {' '.join(report.SYSTEMS)}\n" in text
+    assert f"ROWS := {' '.join(report.ROWS)}\n" in text
+    for system in report.SYSTEMS:
+        assert (FOLDER / f"{system}.toml").is_file()
+
+
+def test_debates(tmp_path):
+    data, out = tmp_path / "data", tmp_path / "out"
+    (data / "gold").mkdir(parents=True)
+    out.mkdir()
+    for language in ("en", "fr"):
+        lines = [f"{language} {number}\n" for number in range(6)]
+        with gzip.open(data / f"train-a.{language}.gz", "wt", encoding="utf-8") as file:
+            file.writelines(lines)
+        (data / f"dev.{language}").write_text("".join(lines[:5]), encoding="utf-8")
+        (data / "gold" / f"test.{language}").write_text("a\n", encoding="utf-8")
+    (data / "gold" / "test.gold").write_text("0-0\n", encoding="utf-8")
+    command = [sys.executable, str(FOLDER / "debates.py"), str(data), str(out), "--pairs", "4"]
+    subprocess.run(command, check=True)
+    found = {path.name: path.read_text(encoding="utf-8") for path in out.iterdir()}
+    assert found["train.fr"] == "fr 0\nfr 1\nfr 2\nfr 3\n"
+    assert found["valid.en"] == "en 0\nen 1\n"
+    assert found["test.en"] == "en 2\nen 3\nen 4\n"
+    assert (found["gold.en"], found["gold.talp"]) == ("a\n", "0-0\n")
+    (data / "dev.fr").unlink()
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "has no dev.fr or dev.fr.gz" in done.stderr
