@@ -84,7 +84,7 @@ def attend(
     length, D = len(annotations), config.window_size
     p_t = float(min(t, length - 1))
     if config.window == "local-p":
-        p_t = length * sigmoid(p["attention.v_p"] @ np.tanh(p["attention.W_p"] @ h_t))
+        p_t = length * float(sigmoid(p["attention.v_p"] @ np.tanh(p["attention.W_p"] @ h_t)))
     near = [s for s in range(length) if config.window == "global" or abs(s - p_t) <= D]
     e = np.exp([energy(p, config.attention, h_t, annotations[s], s) for s in near])
     a = dict(zip(near, e / e.sum(), strict=True))

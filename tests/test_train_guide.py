@@ -29,7 +29,8 @@ from tests.reference_rnnsearch import ORDERS
 
 HEAD = "model.alignment_head=true"
 ONLY_LINKS = "translation_weight=0"
-LARGER = [f"model.{name}=16" for name in ("embedding", "encoder_hidden", "hidden", "attention_units")]
+WIDTHS = ("embedding", "encoder_hidden", "hidden", "attention_units")
+LARGER = [f"model.{name}=16" for name in WIDTHS]
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def align(
 
 
 def _packed(matrix: Matrix) -> tuple[tuple[int, ...], str]:
-    return matrix.shape, base64.b64encode(np.ascontiguousarray(matrix, np.float64)).decode()
+    return matrix.shape, base64.b64encode(matrix.astype(np.float64).tobytes()).decode()
 
 
 def _unpacked(packed: tuple[Sequence[int], str]) -> Matrix:

@@ -110,7 +110,7 @@ class _Memory:
             self._unit = ([], [])
             self._size = 0
         elif name == "tuv":
-            self._size += VARIANT
+            self._grow(VARIANT)
             self._sides = self._sides_of(attributes)
         elif name == "seg":
             self._text = [] if self._sides else None
@@ -134,9 +134,7 @@ class _Memory:
 
     def _characters(self, text: str) -> None:
         if self._text is not None and not self._codes:
-            self._size += len(text)
-            if self._size > LARGEST:
-                raise self._too_large()
+            self._grow(len(text))
             self._text.append(text)
 
     def _pair_up(self) -> None:
@@ -161,6 +159,11 @@ class _Memory:
             for side, wanted in enumerate(self.wanted)
             if language == wanted or language.startswith(f"{wanted}-")
         ]
+
+    def _grow(self, characters: int) -> None:
+        self._size += characters
+        if self._size > LARGEST:
+            raise self._too_large()
 
     def _too_large(self) -> UserError:
         return UserError(

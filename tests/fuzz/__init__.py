@@ -4,8 +4,5 @@ Whatever a file holds, a command must end in a result or in one line that says w
 in a traceback, in a crash, without end, in memory that grows with a lie, or in a file written
 outside its output folder.
 
-python -m tests.fuzz --inputs 20000                    all kinds, as a table
-python -m tests.fuzz --kind "text: tmx" --only 17      one input again, with its traceback
-
-An input is a function of the seed, its kind and its number.
+An input is a function of the seed, its kind and its number; benchmarks/fuzz.py reads many.
 """

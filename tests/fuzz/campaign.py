@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import command
 from tests.fuzz.case import SECONDS, Case, Outcome, limit_memory, run
 from tests.fuzz.given import make
 from tests.fuzz.kinds import KINDS, Kind
 
-WARM = (  # loads all that the commands load, before the processes part
+WARM = (
     "align {base}/models/rnnsearch --source {base}/test.tokens.aa --target {base}/test.tokens.zz",
     "train --out {base}/models/rnnsearch --curve {base}/curve.svg",
 )
@@ -35,6 +36,7 @@ class Tally:
     faults: list[tuple[Case, str]] = field(default_factory=list)
     slowest: float = 0.0  # seconds of CPU
     memory: int = 0  # MiB, the most that the process held
+    seconds: float = 0.0  # of CPU, of all
 
     def add(self, case: Case, outcome: Outcome) -> None:
         self.inputs += 1
@@ -43,6 +45,12 @@ class Tally:
         self.slowest = max(self.slowest, outcome.seconds)
         if outcome.what == "fault":
             self.faults.append((case, outcome.text))
+
+
+def warm(base: Path) -> None:
+    """Load all that the commands load, before the processes part."""
+    for line in WARM:
+        command(*line.format(base=base).split())
 
 
 @contextmanager
@@ -90,6 +98,7 @@ def _process(cases: Sequence[Case], base: Path, place: Path, tally: Tally) -> No
         signal.alarm(0)
     _, status, usage = os.wait4(number, 0)
     tally.memory = max(tally.memory, usage.ru_maxrss >> 10)
+    tally.seconds += usage.ru_utime + usage.ru_stime
     if begun:
         code = os.waitstatus_to_exitcode(status)
         tally.add(cases[begun - 1], Outcome("fault", f"the process ended with {code}", 0.0))

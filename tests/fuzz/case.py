@@ -124,8 +124,9 @@ def _listing(place: Path, without: tuple[str, ...]) -> set[tuple[str, int, int, 
         if Path(top) == place:
             folders[:] = [name for name in folders if name not in without]
         for name in (*folders, *files):
-            state = os.lstat(os.path.join(top, name))
-            found.add((os.path.join(top, name), state.st_mode, state.st_size, state.st_mtime_ns))
+            path = Path(top, name)
+            state = path.lstat()
+            found.add((str(path), state.st_mode, state.st_size, state.st_mtime_ns))
     return found
 
 
