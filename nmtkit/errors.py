@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+#: In the messages of errors that are not of classes of their own.
+NO_MEMORY = (
+    "out of memory",
+    "not enough memory",
+    "can't allocate memory",
+    "bad_alloc",
+    "STATUS_ALLOC_FAILED",
+)
+
 
 class UserError(Exception):
     """The user's mistake or bad data. ``str(error)`` is one line: what, where, what to do."""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that there was no memory, on a GPU or the CPU."""
+    known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's
+    return known or any(words in str(error) for words in NO_MEMORY)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

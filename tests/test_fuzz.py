@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,14 @@ def test_random_files_do_no_harm(kind, base, tmp_path):
     assert {one.what for one in outcomes} <= {"result", "error"}, [
         (number, one.text) for number, one in enumerate(outcomes) if one.what == "fault"
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_valid_files_are_read(kind, base, tmp_path):
+    """So that what is refused is refused for the change."""
+    for command in kind.commands:
+        case = Case(replace(kind, commands=[command], given=kind.given[:1], files=["-"]), 0)
+        assert run(case, base, tmp_path / "case").what == "result", command
 
 
 def test_what_does_harm_is_seen(base, tmp_path, monkeypatch):
@@ -228,7 +237,7 @@ def test_a_line_without_end(tmp_path, monkeypatch):
     """Some kilobytes of gzip can hold gigabytes."""
     monkeypatch.setattr(streams, "LONGEST", 1000)
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\n" + b"x" * 998 + b"\n" + b"x" * 10**6))
-    found = []
+    found: list[str] = []
     with pytest.raises(UserError, match=r"a.gz:3: a line of 1000 bytes or more: that is no text"):
         found.extend(streams.read_lines(tmp_path / "a.gz"))
     assert list(map(len, found)) == [1, 998]
@@ -284,6 +293,15 @@ def test_an_error_line_is_one_line_of_text(base, tmp_path):
     for message in (failed(*read), failed("align", "--convert", tmp_path / "links")):
         assert len(message) <= cli.LONGEST + 2
         assert message.isprintable()
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't allocate memory: 9 bytes")])
+def test_too_little_memory_is_one_line(base, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("nmtkit.checkpoint.read_tensors", fail)
+    assert align(base, base / "models" / "hmm").startswith("not enough memory (")
 
 
 # ------------------------------------------------------------------------------------- no pickles

@@ -11,8 +11,8 @@ from torch import Tensor
 from nmtkit.batches import Batch
 from nmtkit.data import PreparedCorpus
 from nmtkit.distributed import Group
-from nmtkit.errors import UserError
-from nmtkit.train.gradient import Figures, Gradient, out_of_memory
+from nmtkit.errors import UserError, out_of_memory
+from nmtkit.train.gradient import Figures, Gradient
 from nmtkit.train.objective import Objective
 from nmtkit.train.update import MOST_EMPTY, Updater
 from tests.micro import guide_of, objective_of, run

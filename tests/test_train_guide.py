@@ -374,6 +374,6 @@ def test_a_model_without_attention_learns_no_links(micro, links, gold, tmp_path)
     sizes = [assignment for assignment in MICRO if "attention" not in assignment]
     for option in (f"training.guide={links}", f"training.valid_gold={gold}"):
         chosen = settings_from(str(micro), "rnnencdec", assignments=[*sizes, option])
-        with pytest.raises(UserError, match="architecture = rnnencdec has no attention"):
+        with pytest.raises(UserError, match="the model has no attention"):
             train(chosen, tmp_path / "m")
         assert not (tmp_path / "m").exists()

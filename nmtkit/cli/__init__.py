@@ -21,7 +21,7 @@ from nmtkit.cli.score import score
 from nmtkit.cli.train import train
 from nmtkit.cli.translate import translate
 from nmtkit.cli.versions import versions
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, out_of_memory
 from nmtkit.files import clean_line
 
 LONGEST = 2000  # characters of an error line
@@ -91,7 +91,10 @@ def main() -> None:
     except KeyboardInterrupt:
         processes.complain("nmtkit: interrupted")
         sys.exit(130)
-    except Exception:
+    except Exception as error:
+        if out_of_memory(error):
+            reason = str(error) or type(error).__name__
+            _fail(f"not enough memory ({reason}): smaller batches, or shorter lines, need less")
         if not processes.started():
             raise
         processes.complain(traceback.format_exc())

@@ -191,7 +191,7 @@ def _run(
                 "ibm1 and hmm are trained by one process: start nmtkit without torchrun"
             )
         return EMRun(training, corpus, trained, reporter)
-    _check_rows(settings.model.architecture, training, trained)
+    _check_rows(training, trained)
     optimizer = OPTIMIZERS[training.optimizer](model.parameters(), training)
     return Trainer(settings, corpus, trained, optimizer, reporter, requests)
 
@@ -225,12 +225,12 @@ def _check(config: TrainingConfig, corpus: PreparedCorpus, device: torch.device)
         raise UserError(f"training.bpe_dropout needs BPE: {corpus.folder} was made without it")
 
 
-def _check_rows(name: str, config: TrainingConfig, trained: Trained) -> None:
+def _check_rows(config: TrainingConfig, trained: Trained) -> None:
     """What is to learn links, or is judged by them, must be there; and what is there must learn."""
     model = trained.seq2seq
     if (config.guide or config.valid_gold) and not model.has_attention:
         raise UserError(
-            f"model.architecture = {name} has no attention: leave out training.guide and valid_gold"
+            "the model has no attention: leave out training.guide and valid_gold"
         )
     if config.guide_rows == HEAD and model.head is None:
         raise UserError("training.guide_rows = head needs model.alignment_head = true")

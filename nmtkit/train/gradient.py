@@ -9,18 +9,11 @@ from torch import Tensor
 
 from nmtkit.batches import Batch
 from nmtkit.distributed import Group
+from nmtkit.errors import out_of_memory
 from nmtkit.train.objective import Objective
 from nmtkit.train.settings import TrainingConfig
 
 BUCKET = 1 << 25  # numbers that are summed over the processes at once
-#: In the messages of errors that are not of torch.OutOfMemoryError.
-NO_MEMORY = (
-    "out of memory",
-    "not enough memory",
-    "can't allocate memory",
-    "bad_alloc",
-    "STATUS_ALLOC_FAILED",
-)
 
 
 @dataclass
@@ -155,12 +148,6 @@ class Gradient:
         parts = torch.split(flat, [gradient.numel() for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there was no memory, on a GPU or the CPU."""
-    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return known or any(words in str(error) for words in NO_MEMORY)
 
 
 def _part(batch: Batch, guide: Tensor | None, rows: slice) -> tuple[Batch, Tensor | None]:

@@ -172,7 +172,7 @@ def load_state(
     path = place / "optimizer.safetensors"
     for key, tensor in read_tensors(path, device).items():
         index, dot, name = key.partition(".")
-        if not (dot and index.isdigit()):
+        if not (dot and re.fullmatch("[0-9]{1,9}", index)):
             raise UserError(f"{path}: unexpected tensor {key}")
         # The step counters of fused optimisers live beside the parameters, others on the CPU.
         # A copy: what was read is a view of the file, which will be replaced.
@@ -181,11 +181,18 @@ def load_state(
     # A parameter that has never had a gradient has no moments.
     if not moments.keys() <= set(range(len(parameters))):
         raise UserError(f"{path}: does not fit the model: it belongs to another run")
+    wanted = _moments_of(optimizer, device)
     for number, values in moments.items():
+        if values.keys() != wanted.keys():
+            raise UserError(f"{path}: does not fit the optimiser: it belongs to another run")
         for name, tensor in values.items():
-            if tensor.dim() and tensor.shape != parameters[number].shape:
+            like = parameters[number] if wanted[name].dim() else wanted[name]
+            if tensor.shape != like.shape:
                 shape = tuple(tensor.shape)
                 raise UserError(f"{path}: {number}.{name} has the wrong shape {shape}")
+            right = tensor.dtype == wanted[name].dtype and bool(tensor.isfinite().all())
+            if not right or (not tensor.dim() and tensor < 0):  # less than no step was taken
+                raise UserError(f"{path}: {number}.{name} holds numbers that cannot be: damaged")
     optimizer.load_state_dict(
         {"state": moments, "param_groups": optimizer.state_dict()["param_groups"]}
     )
@@ -197,6 +204,17 @@ def load_state(
     except (KeyError, RuntimeError, TypeError) as error:
         raise UserError(f"{place}: its random state is broken: {error}") from error
     return position
+
+
+def _moments_of(optimizer: torch.optim.Optimizer, device: torch.device) -> dict[str, Tensor]:
+    """What such an optimiser keeps of a parameter, by the example of one with a single number."""
+    parameter = nn.Parameter(torch.zeros(1, device=device))
+    parameter.grad = torch.zeros_like(parameter)
+    kind: Any = type(optimizer)
+    example = kind([{**optimizer.param_groups[0], "params": [parameter]}])
+    example.step()
+    kept = {name: value for name, value in example.state[parameter].items() if value is not None}
+    return {name: torch.as_tensor(value) for name, value in kept.items()}
 
 
 def _read_position(path: Path) -> tuple[Position, str]:

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -80,6 +81,8 @@ def _process(cases: Sequence[Case], base: Path, place: Path, tally: Tally) -> No
         try:
             os.close(reading)
             _work(cases, base, place, writing)
+        except BaseException:  # of this harness
+            traceback.print_exc()
         finally:
             os._exit(0)
     os.close(writing)

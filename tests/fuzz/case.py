@@ -70,7 +70,7 @@ def run(case: Case, base: Path, place: Path) -> Outcome:
     """Read the input; `place` is a folder that is not there yet, and goes again."""
     try:
         arguments = case.make(base, place)
-        written = ("out", Path(arguments_of(case, place)).name) if case.kind.writes else ("out",)
+        written = ["out", *(Path(given).name for given in case.kind.given if case.kind.writes)]
         before = _listing(place, written)
         start = time.process_time()
         try:
@@ -94,11 +94,6 @@ def run(case: Case, base: Path, place: Path) -> Outcome:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def arguments_of(case: Case, place: Path) -> str:
-    """What a kind whose command writes into it is called (it has only one)."""
-    return str(place / Path(case.kind.given[0]).name)
-
-
 def _judged(done: Done, arguments: list[str]) -> tuple[str, str]:
     lines = done.err.splitlines()
     if any(word in done.err for word in FAULTY):
@@ -117,7 +112,7 @@ def _judged(done: Done, arguments: list[str]) -> tuple[str, str]:
     return "error", errors[0]
 
 
-def _listing(place: Path, without: tuple[str, ...]) -> set[tuple[str, int, int, int]]:
+def _listing(place: Path, without: list[str]) -> set[tuple[str, int, int, int]]:
     """Everything there with its kind, size and time, but what lies in the folders `without`."""
     found = set()
     for top, folders, files in os.walk(place):

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from nmtkit.links import FORMATS, Gold, LinkedPair, parse_links
+from nmtkit.links import FORMATS, Gold, LinkedPair, parse_links, read_pairs, write_pairs
 from tests.conftest import Pair, raw, toy_links, toy_pairs, worked, write
 
 LANGUAGES = ("--source-lang", "aa", "--target-lang", "zz")
@@ -54,6 +54,7 @@ def _texts(folder: Path) -> None:
         write(folder / f"{name}.tokens.aa", (source for source, _ in pairs))
         write(folder / f"{name}.tokens.zz", (target for _, target in pairs))
         write(folder / f"{name}.links", (toy_links(source) for source, _ in pairs))
+    write(folder / "gold", ["0-0"] * 5)  # of the words of valid.aa as they stand there
     few = list(zip(*(_lines(folder / f"train.{language}")[:12] for language in ("aa", "zz"))))
     write(folder / "few.tsv", ("\t".join(pair) for pair in few))
     (folder / "few.tmx").write_text(_tmx(few), encoding="utf-8")
@@ -125,6 +126,9 @@ def _links(folder: Path) -> None:
                 both = (links, links) if form.directions else None
                 words = source.split(" "), target.split(" ")
                 file.write(form.lines(LinkedPair(gold, *words, known, both), number))
+    with (folder / "links" / "giza.inverse").open("w", encoding="utf-8") as file:
+        turned = (pair.swapped() for pair in read_pairs(folder / "links" / "giza", "giza"))
+        write_pairs(file, turned, "giza")
 
 
 def _lists(folder: Path) -> None:

@@ -99,9 +99,10 @@ def _links(name: str, mutations: Sequence[Mutation] = TABLE) -> Kind:
     if name == "symal":
         commands = [f"{c} --symmetrize grow-diag" if "convert" in c else c for c in commands]
     else:
-        both = f"--forward {{it}} --backward {{base}}/links/{name} {read} --symmetrize grow-diag"
+        other = "giza.inverse" if name == "giza" else name
+        both = f"--forward {{it}} --backward {{base}}/links/{other} {read}"
         commands += [
-            f"align {both} --out {{out}}/links",
+            f"align {both} --symmetrize grow-diag --out {{out}}/links",
             f"score {{it}} --gold {{base}}/links/talp {read}",
             f"score {{base}}/links/pharaoh --gold {{it}} --gold-from {name} --errors {PAIR}",
         ]
@@ -252,7 +253,7 @@ KINDS: list[Kind] = [
         "corpus: folder",
         400,
         ["corpus", "corpus.pieces"],
-        LEARN,
+        LEARN[:3],
         files=["*"],
         seal=entries.seal_corpus,
         whole=entries.ENTRIES,
@@ -279,7 +280,7 @@ KINDS: list[Kind] = [
     Kind(
         "links: gold of dev",
         100,
-        ["valid.links"],
+        ["gold"],
         [
             f"train {{base}}/corpus --out {{out}}/model --updates 1 {TINY} "
             "--set training.valid_gold={it} --set training.select=aer"
@@ -385,7 +386,7 @@ KINDS: list[Kind] = [
         "settings: of tables",
         200,
         ["settings.ibm1.toml"],
-        ["train --config {it} --out {out}/model --epochs 1"],
+        ["train --config {it} --arch ibm1 --out {out}/model --epochs 1"],
         mutations=TOML,
     ),
     Kind(

@@ -305,7 +305,8 @@ def xml_both(content: bytes, draw: Random) -> bytes:
 
 def other_encoding(content: bytes, draw: Random) -> bytes:
     text = content.decode("utf-8", "replace")
-    return text.encode(draw.choice(("utf-16", "utf-32", "utf-16-le", "utf-7", "cp037")))
+    codec = draw.choice(("utf-16", "utf-32", "utf-16-le", "utf-7", "cp037"))
+    return text.encode(codec, "ignore")
 
 
 XML: list[Mutation] = [xml_start, xml_inner, xml_inner, xml_both, other_encoding]
