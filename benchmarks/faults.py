@@ -2,6 +2,7 @@
 
 python faults.py kills --kills 100     processes killed while they train, and resumed
 python faults.py flips --flips 2000    bits flipped in checkpoints and models
+python faults.py fuzz --inputs 20000   hostile files of every kind (fuzz.py has more options)
 
 Each ends with exit code 1 when something was lost.
 """
@@ -50,6 +51,7 @@ KINDS = {
         *("--set=training.decay_patience=1", "--set=training.learning_rate=0.1"),
     ],
 }
+WORK = Path(__file__).resolve().parent / "work"
 EARLY = 0.2  # part of the kills that may come before the first update
 WAIT = 1.0  # seconds, at most, until a process that has begun is killed
 
@@ -310,9 +312,16 @@ def parse() -> None:
     one.add_argument("--updates", type=int, default=250, help="of a run")
     two = commands.add_parser("flips", help="damage checkpoints and models")
     two.add_argument("--flips", type=int, default=2000)
-    for command in (one, two):
+    three = commands.add_parser("fuzz", help="read hostile files")
+    three.add_argument("--inputs", type=int, default=20_000)
+    three.add_argument("--failures", type=Path, default=WORK / "fuzz", help="saved there")
+    for command in (one, two, three):
         command.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    if given.command == "fuzz":
+        from fuzz import NAMES, fuzz  # needs what the tests need
+
+        sys.exit(fuzz(given.inputs, given.seed, NAMES, given.failures))
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         folder = Path(name)
         found: Kills | Flips

@@ -20,6 +20,7 @@ from tests.fuzz.campaign import Tally, campaign, keep, shares, valid_files, warm
 from tests.fuzz.case import Case, run
 from tests.fuzz.kinds import KINDS
 
+FAILURES = Path(__file__).resolve().parent / "work" / "fuzz"
 NAMES = [kind.name for kind in KINDS]
 
 
@@ -65,7 +66,7 @@ def parse() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", action="append", choices=NAMES)
     parser.add_argument("--only", type=int, help="read this number of the --kind alone")
-    parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"))
+    parser.add_argument("--failures", type=Path, default=FAILURES)
     given = parser.parse_args()
     if given.only is None:
         sys.exit(fuzz(given.inputs, given.seed, given.kind or NAMES, given.failures))

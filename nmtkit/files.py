@@ -33,6 +33,11 @@ def count_controls(line: str) -> int:
     return len(CONTROLS.findall(line))
 
 
+def resolved(path: Path) -> Path:
+    """Where links lead. One that leads to itself stays as it is: to open it is then the error."""
+    return Path(os.path.realpath(path))  # before Python 3.13 Path.resolve fails there
+
+
 @contextlib.contextmanager
 def atomic_writer(path: Path, mode: Literal["w", "wb"] = "w") -> Iterator[IO[Any]]:
     r"""A file to write that takes the place of ``path`` only when the block ends well.
@@ -43,7 +48,7 @@ def atomic_writer(path: Path, mode: Literal["w", "wb"] = "w") -> Iterator[IO[Any
     Raises UserError when the folder is missing, cannot be written, or ``path`` is a folder.
     """
     path = Path(path)
-    place = path.resolve() if path.is_symlink() else path
+    place = resolved(path) if path.is_symlink() else path
     if place.is_dir():
         raise UserError(f"{path} is a folder: give the name of a file")
     if place.exists() and not place.is_file():  # a pipe or a device: nothing to put in its place
@@ -79,7 +84,7 @@ def output_folder(path: Path, overwrite: bool = False, marker: str | None = None
     """
     path = Path(path)
     check_output_folder(path, overwrite, marker)
-    place = path.resolve()
+    place = resolved(path)
     with _explained("make", path):
         place.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))

@@ -110,7 +110,7 @@ def test_prepared_corpora_that_are_refused(micro, tmp_path, name, content, messa
         (("--set", "model.hidden=many"), "hidden must be an integer, not 'many'"),
         (("--set", "training.clip=true"), "clip must be a number, not true"),
         (("--set", "model.hidden=99999999999"), "cannot be made here"),
-        (("--set", f"model.hidden={10**25}"), "cannot be made here"),
+        (("--set", f"model.hidden={10**25}"), "hidden is an integer of more than 64 bits"),
         (("--device", "gpu"), "unknown device in settings [training] 'gpu'"),
         (("--precision", "float16"), "did you mean 'bfloat16'"),
         (("--seed", "-1"), "seed must be at least 0, got -1"),

@@ -23,6 +23,7 @@ from nmtkit.errors import UserError
 from nmtkit.files import damaged_files, read_json, write_checksums
 from nmtkit.text.casing import Truecaser
 from nmtkit.train.state import STATE
+from nmtkit.translate.markup import MOST, parse
 from nmtkit.vocabulary import Vocabulary
 from tests.conftest import failed, worked, write
 from tests.fuzz.campaign import shares
@@ -145,6 +146,24 @@ def test_a_resumed_run_writes_through_no_link(base, tmp_path, name):
     message = failed("train", "--resume", "--out", tmp_path / "run", "--updates", 3)
     assert f"{name} is not a plain file" in message
     assert before == (sorted(outside.iterdir()) if outside.is_dir() else outside.read_bytes())
+
+
+def test_a_link_to_itself(base, tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    models, text = base / "models", base / "test.aa"
+    read = ("preprocess", *LANGUAGES, "--train", base / "few.tsv", "--out", tmp_path / "data")
+    for line in (
+        ("translate", models / "rnnsearch", "--source", loop),
+        ("translate", loop, "--source", text),
+        ("align", "--convert", loop),
+        ("train", base / "corpus", "--out", loop),
+        ("train", "--config", loop, "--out", tmp_path / "m"),
+        (*read, "--merge", loop),
+    ):
+        assert "loop" in failed(*line)
+    worked("translate", models / "rnnsearch", "--source", text, "--out", loop)
+    assert loop.is_file()
 
 
 # ------------------------------------------------------------------------------ numbers and depth
@@ -271,6 +290,21 @@ def test_lines_that_need_too_much_memory(base, tmp_path):
     assert failed("align", model, *both) == f"pair 2: {said}"
     assert failed("align", model, "--faithfulness", *both) == f"pair 2: {said}"
     assert failed("score", "--model", model, *both) == f"pair 2: {said}"
+
+
+def test_lines_that_need_too_much_time():
+    parse("<br/>" * MOST, "here")
+    with pytest.raises(UserError, match=f"here: more than {MOST} elements: cut the line"):
+        parse("<br/>" * (MOST + 1), "here")
+
+
+def test_lines_that_are_too_long_for_ter(tmp_path):
+    long = write(tmp_path / "long", ["x " * 2001])
+    short = write(tmp_path / "short", ["x"])
+    message = failed("score", long, "--reference", long, "--metric", "ter")
+    assert message.startswith(f"{long}:1: 2001 words, 2001 in the reference: too long for TER")
+    worked("score", long, "--reference", long, "--metric", "bleu", "--metric", "chrf")
+    worked("score", long, "--reference", short, "--metric", "ter")
 
 
 def test_long_validation_text_is_refused_before_training(base, tmp_path):

@@ -15,6 +15,7 @@ from nmtkit.cli.links import LinksFile
 from nmtkit.cli.output import STREAM, WrongUsage, check_outputs
 from nmtkit.cli.processes import rank
 from nmtkit.errors import UserError, unknown
+from nmtkit.files import resolved
 from nmtkit.links import FORMATS, SYMMETRISATIONS
 
 _READ, _BOTH, _FILES = "Reading attention", "Two directions", "Links of other tools"
@@ -195,7 +196,7 @@ def align(
     ):
         if chosen not in known:
             raise unknown(kind, chosen, known)
-    if page and Path(page).resolve() == Path(out).resolve():
+    if page and resolved(Path(page)) == resolved(Path(out)):
         raise UserError("--out and --page cannot both be the same file")
     inputs = {"source": source, "target": target, "gold": gold, "compare": compare}
     read = (*inputs.values(), forward, backward, convert, check)

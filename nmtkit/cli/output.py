@@ -13,7 +13,7 @@ import typer
 from nmtkit.cli.processes import rank
 from nmtkit.corpus import read_lines
 from nmtkit.errors import UserError
-from nmtkit.files import atomic_writer
+from nmtkit.files import atomic_writer, resolved
 from nmtkit.links import in_step
 
 if TYPE_CHECKING:
@@ -65,15 +65,15 @@ def check_outputs(
 
     A `folder` of outputs may not lie in a model directory either.
     """
-    read = {Path(name).resolve() for name in inputs if name is not None and str(name) != STREAM}
+    read = {resolved(Path(name)) for name in inputs if name is not None and str(name) != STREAM}
     folders = [model for model in models if model is not None]
     files = [Path(name) for name in outputs if name is not None and name != STREAM]
     for path in files:
-        if path.resolve() in read:
+        if resolved(path) in read:
             raise UserError(f"{path} is an input and would be replaced: choose another output")
     for model in folders:
         taken = [path for path in files if path.is_file() and _belongs(path, model)]
-        if folder is not None and _inside(folder.resolve(), model):
+        if folder is not None and _inside(resolved(folder), model):
             taken.append(folder)
         if taken:
             raise UserError(
@@ -84,14 +84,14 @@ def check_outputs(
 
 def _belongs(path: Path, model: Path) -> bool:
     """Whether a file is one of a model directory's, itself or by a link of either."""
-    place = path.resolve()
-    if _inside(place, model) or _inside(path.parent.resolve(), model):
+    place = resolved(path)
+    if _inside(place, model) or _inside(resolved(path.parent), model):
         return True
-    return model.is_dir() and place in {file.resolve() for file in model.iterdir()}
+    return model.is_dir() and place in {resolved(file) for file in model.iterdir()}
 
 
 def _inside(place: Path, model: Path) -> bool:
-    return model.resolve() in (place, *place.parents)
+    return resolved(model) in (place, *place.parents)
 
 
 def warn_of_aligners(models: Iterable[Trained]) -> None:

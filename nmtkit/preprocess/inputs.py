@@ -11,7 +11,7 @@ from pathlib import Path
 from nmtkit import __version__
 from nmtkit.corpus import corpus_files, read_pairs
 from nmtkit.errors import UserError
-from nmtkit.files import sha256
+from nmtkit.files import resolved, sha256
 from nmtkit.preprocess.options import PreprocessOptions
 from nmtkit.preprocess.passes import Pair
 
@@ -49,6 +49,6 @@ def versions(options: PreprocessOptions) -> dict[str, str]:
 def check_outside(out: Path, paths: Iterable[Path]) -> None:
     """Raise UserError for an input that lies in the folder to be written, or is it."""
     for path in paths:
-        place = path.resolve()
-        if out.resolve() in (place, *place.parents):
+        place = resolved(path)
+        if resolved(out) in (place, *place.parents):
             raise UserError(f"{path} lies in {out}, which is to be replaced: choose another --out")

@@ -117,6 +117,8 @@ References = list[list[str]]
 # sacrebleu has SentencePiece ones too ("flores200"), which fetch a model from the network.
 TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab")
 
+TER_CELLS = 4_000_000  # words of a line · words of its reference
+
 TOKENISED_LINES = 100  # from so many lines ending in " ." sacrebleu warns of tokenised text
 
 
@@ -156,6 +158,21 @@ METRICS: dict[str, Callable[[References, TextOptions], Metric]] = {
 }
 
 
+def check_lengths(texts: Texts, options: TextOptions) -> None:
+    """Raise UserError for lines that are too long for TER.
+
+    sacrebleu's takes time and memory with the product of their lengths.
+    """
+    for name, lines in texts.systems.items() if "ter" in options.metrics else ():
+        for number, pair in enumerate(zip(lines, texts.references), start=1):
+            words, others = (len(line.split()) for line in pair)
+            if words * others > TER_CELLS:
+                raise UserError(
+                    f"{name}:{number}: {words} words, {others} in the reference: too long for TER: "
+                    "cut the line into sentences, or say --metric bleu --metric chrf"
+                )
+
+
 def score_text(
     systems: Mapping[str, Sequence[str]],
     references: Sequence[str],
@@ -173,6 +190,7 @@ def score_text(
     options.check()
     texts = Texts(systems, references, reference_name=reference_name)
     texts.check()
+    check_lengths(texts, options)
     return scores_of(texts, options)
 
 

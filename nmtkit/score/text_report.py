@@ -11,7 +11,7 @@ from nmtkit.errors import UserError
 from nmtkit.score.comet import comet_scores
 from nmtkit.score.lengths import Bucket, score_by_length
 from nmtkit.score.paired import Tested, Trials, paired_test
-from nmtkit.score.text import Score, TextOptions, Texts, scores_of
+from nmtkit.score.text import Score, TextOptions, Texts, check_lengths, scores_of
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ def report_text(texts: Texts, options: TextReportOptions) -> dict[str, list[Scor
     """
     options.text.check()
     texts.check()
+    check_lengths(texts, options.text)
     if options.trials.randomisation and len(texts.systems) == 1:
         raise UserError("randomisation compares systems: give two or more")
     # First, because it is the most likely to be missing.

@@ -15,7 +15,7 @@ from nmtkit.config import Table, write_toml
 from nmtkit.data import PreparedCorpus, lines_path
 from nmtkit.distributed import group
 from nmtkit.errors import UserError
-from nmtkit.files import check_entries, check_output_folder, output_folder
+from nmtkit.files import check_entries, check_output_folder, output_folder, resolved
 from nmtkit.models import AnyConfig, build_model
 from nmtkit.train.em import EMConfig
 from nmtkit.train.em_run import EMRun
@@ -84,8 +84,8 @@ def train(
     """
     check_output_folder(out, overwrite, CONFIG)
     run = _run(settings, out, reporter or Silent(), requests)
-    place = out.resolve()
-    if place in (data := Path(settings.data).resolve(), *data.parents):
+    place = resolved(out)
+    if place in (data := resolved(Path(settings.data)), *data.parents):
         raise UserError(f"{settings.data} lies in {out}, which is to be replaced: move it away")
     record: Record = {}
     if isinstance(run, Trainer):
@@ -229,9 +229,7 @@ def _check_rows(config: TrainingConfig, trained: Trained) -> None:
     """What is to learn links, or is judged by them, must be there; and what is there must learn."""
     model = trained.seq2seq
     if (config.guide or config.valid_gold) and not model.has_attention:
-        raise UserError(
-            "the model has no attention: leave out training.guide and valid_gold"
-        )
+        raise UserError("the model has no attention: leave out training.guide and valid_gold")
     if config.guide_rows == HEAD and model.head is None:
         raise UserError("training.guide_rows = head needs model.alignment_head = true")
     guided = config.guide and config.guide_weight and config.guide_rows in ("own", HEAD)

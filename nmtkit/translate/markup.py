@@ -19,6 +19,7 @@ from nmtkit.links import Links
 from nmtkit.translate.places import Span, longest_run, token_spans
 
 DEEPEST = 100  # elements within elements
+MOST = 2000  # elements of a line; placing them takes time with the square of their number
 EMPTY = {"br", "hr", "img", "input", "wbr"}  # HTML elements that are never closed
 BREAKS = {"br", "hr"}  # and those that part words
 
@@ -72,7 +73,7 @@ def parse(line: str, where: str) -> Marked:
     and br, hr, img, input and wbr are never closed. Raises UserError "FILE:LINE: …" for any other.
     """
     text: list[str] = []
-    length = place = 0
+    length = place = elements = 0
     root = Element("", 0)
     opened = [(root, "")]
     while place < len(line):
@@ -96,6 +97,9 @@ def parse(line: str, where: str) -> Marked:
         elif part["comment"] or part["opening"]:
             element = Element(part[0], length, length)
             opened[-1][0].children.append(element)
+            elements += 1
+            if elements > MOST:
+                raise UserError(f"{where}: more than {MOST} elements: cut the line into sentences")
             name = part["opening"] or ""
             if name.lower() in BREAKS and text and not text[-1][-1:].isspace():
                 piece = " "

@@ -144,6 +144,25 @@ def plot(runs: Sequence[Run], path: Path) -> None:
         figure.savefig(file, format="png", dpi=150)
 
 
+TITLES = {
+    "captions": "### Multi30k, English to German",
+    "debates": "### Hansards, English to French",
+}
+
+
+def sections(out: Path, parts: Sequence[Run], settings: dict[str, str]) -> str:
+    """All tables; a corpus that nothing has been made of yet is left out."""
+    found = []
+    for corpus, title in TITLES.items():
+        if (out / "output" / corpus).is_dir():
+            found += [title, lineage([read_run(out, corpus, name) for name in SYSTEMS])]
+    if (out / "output" / "debates").is_dir():
+        found.append("![BLEU by source length](by-length.png)")
+    title = "### Parts of RNNsearch (Multi30k, English to German)"
+    found += [title, ablations(parts, settings), "![BLEU of every variant](ablations.png)"]
+    return "\n\n".join(found)
+
+
 def put(readme: Path, text: str) -> None:
     """The text between the marks; UserError when they are not there."""
     old = readme.read_text(encoding="utf-8")
@@ -172,22 +191,7 @@ def main() -> None:
         if arguments.plot:
             plot(parts, arguments.plot)
             return
-        captions, debates = (
-            [read_run(arguments.out, corpus, name) for name in SYSTEMS]
-            for corpus in ("captions", "debates")
-        )
-        text = "\n\n".join(
-            [
-                "### Multi30k, English to German",
-                lineage(captions),
-                "### Hansards, English to French",
-                lineage(debates),
-                "![BLEU by source length](by-length.png)",
-                "### Parts of RNNsearch (Multi30k, English to German)",
-                ablations(parts, settings),
-                "![BLEU of every variant](ablations.png)",
-            ]
-        )
+        text = sections(arguments.out, parts, settings)
         if arguments.readme:
             put(arguments.readme, text)
         else:

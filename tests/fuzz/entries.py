@@ -100,7 +100,7 @@ def seal_text(place: Path) -> None:
     for side in ("source", "target"):
         for name in table[side]["files"]:
             table[side]["files"][name] = sha256(place / name)
-    (place / "text.json").write_text(json.dumps(table), encoding="utf-8")
+    _put(place / "text.json", table)
 
 
 def seal_corpus(place: Path) -> None:
@@ -110,23 +110,29 @@ def seal_corpus(place: Path) -> None:
     table = read_json(place / "manifest.json", "")
     for name in table["sha256"]:
         table["sha256"][name] = sha256(place / name)
-    (place / "manifest.json").write_text(json.dumps(table), encoding="utf-8")
+    _put(place / "manifest.json", table)
 
 
 def seal_checkpoint(place: Path) -> None:
     """A checkpoint as if it had been written so."""
-    write_checksums(place / "checkpoint")
+    sums = place / "checkpoint" / CHECKSUMS
+    if sums.is_file() or not sums.exists():  # to write to a pipe would be to wait
+        write_checksums(sums.parent)
 
 
 def seal_shards(place: Path) -> None:
     for path in sorted(place.glob("*/shard.json")):
         table = read_json(path, "")
         table["sha256"] = sha256(path.parent / "pairs")
-        path.write_text(json.dumps(table), encoding="utf-8")
+        _put(path, table)
+
+
+def _put(path: Path, table: object) -> None:
+    path.write_text(json.dumps(table), encoding="utf-8")
 
 
 def sealed(place: Path, seal: Callable[[Path], None] | None) -> None:
     """Seal where the files still let one."""
-    if seal is not None and not (place / CHECKSUMS).is_dir():
+    if seal is not None:
         with contextlib.suppress(Exception):
             seal(place)
