@@ -11,13 +11,14 @@ import hashlib
 import json
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -180,6 +181,18 @@ def close() -> None:
                 _store().set("all done", "")
             _store().wait(["all done"], ALONE)
         dist.destroy_process_group()
+
+
+def abandon(code: int) -> NoReturn:
+    """End this process, which has failed, with this exit code, whatever its threads still do.
+
+    After the loss of another process the threads of gloo may outlive what they work on: then an
+    ordinary end of Python is an abort (SIGABRT), which hides the failure from torchrun.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _several() -> bool:

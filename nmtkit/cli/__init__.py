@@ -74,9 +74,9 @@ def main() -> None:
         processes.join()
         app(prog_name="nmtkit")
     except SystemExit as end:
-        if end.code:
-            processes.complain("")
-        else:
+        if end.code and processes.started():
+            processes.fail("", end.code if isinstance(end.code, int) else 1)
+        if not end.code:
             processes.leave()
         raise
     except UserError as error:
@@ -84,25 +84,21 @@ def main() -> None:
     except BrokenPipeError:
         # The reader of stdout has gone; Python must not fail once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        processes.complain("")
-        sys.exit(141)
+        processes.fail("", 141)
     except OSError as error:  # such as a disk that is full
         _fail(f"{error.filename or 'cannot write'}: {error.strerror or error}")
     except KeyboardInterrupt:
-        processes.complain("nmtkit: interrupted")
-        sys.exit(130)
+        processes.fail("nmtkit: interrupted", 130)
     except Exception as error:
         if out_of_memory(error):
             reason = str(error) or type(error).__name__
             _fail(f"not enough memory ({reason}): smaller batches, or shorter lines, need less")
         if not processes.started():
             raise
-        processes.complain(traceback.format_exc())
-        sys.exit(1)
+        processes.fail(traceback.format_exc(), 1)
 
 
 def _fail(message: str) -> NoReturn:
     text = clean_line(" ".join(message.splitlines()))  # what a hostile file says in it stays text
     shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
-    processes.complain(f"nmtkit: {shown}")
-    sys.exit(1)
+    processes.fail(f"nmtkit: {shown}", 1)

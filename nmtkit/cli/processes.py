@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 
 def started() -> bool:
@@ -35,16 +36,20 @@ def join() -> None:
         group()
 
 
-def complain(text: str) -> None:
-    """Tell the user why the process fails, unless another has told, or had nothing to tell."""
+def fail(text: str, code: int) -> NoReturn:
+    """End with this exit code, and tell the user why, unless another process has told him.
+
+    An empty text tells nothing, and keeps the others from telling.
+    """
     if not started():
         if text:
             print(text, file=sys.stderr)
-        return
-    from nmtkit.distributed import first_to_fail
+        sys.exit(code)
+    from nmtkit.distributed import abandon, first_to_fail
 
     if first_to_fail() and text:
         print(text, file=sys.__stderr__, flush=True)
+    abandon(code)
 
 
 def leave() -> None:
