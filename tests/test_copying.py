@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmtkit.batches import Batch
-from nmtkit.models import ARCHITECTURES, copying
+from nmtkit.models import ARCHITECTURES
+from nmtkit.models import output as output_layer
 from nmtkit.models.copying import Copies, Copying, copying_loss_plain, mixture
 from nmtkit.models.rnnsearch import RNNsearchConfig
 from nmtkit.models.seq2seq import AnySeq2Seq
@@ -135,7 +136,8 @@ def test_loss_in_chunks_is_the_plain_one(
     monkeypatch: pytest.MonkeyPatch, smoothing: float, local: bool
 ) -> None:
     """Values and gradients, 23 words in chunks of 5; `local`: attention of less than 1 in all."""
-    monkeypatch.setattr(copying, "CHUNK", 5)
+    monkeypatch.setattr(output_layer, "CHUNK_BYTES", 0)
+    monkeypatch.setattr(output_layer, "LEAST_ROWS", 5)
     case = random_case(23, 6, 9)
     output, module = case["output"], case["copying"]
     attention = case["attention"] * (0.7 if local else 1.0)
@@ -168,6 +170,7 @@ def test_loss_in_chunks_is_the_plain_one(
 
 
 def test_gradients_are_those_of_differences() -> None:
+    """Of the plain loss, which the test above compares with the other."""
     case = random_case(7, 4, 6)
     names = ("features", "attention")
     inputs = [case[name].clone().requires_grad_() for name in names]
@@ -175,10 +178,10 @@ def test_gradients_are_those_of_differences() -> None:
 
     def loss(features: Tensor, attention: Tensor, *_: Tensor) -> Tensor:
         copies = Copies(attention, case["copied"])
-        found: Tensor = case["copying"].loss(
-            features, case["output"], case["targets"], copies, 0.1
+        output, gate = case["output"], case["copying"].gate(features).squeeze(1)
+        return copying_loss_plain(
+            features, output.weight, output.bias, gate, copies, case["targets"], 0.1
         )[0]
-        return found
 
     assert torch.autograd.gradcheck(loss, (*inputs, *parameters))
 

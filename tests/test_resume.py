@@ -204,7 +204,7 @@ def test_no_batch_is_read_again(micro, tmp_path, monkeypatch):
     monkeypatch.setattr(Plan, "read", watched)
     monkeypatch.setattr(module, "try_largest", lambda *_: [])
     go_on(tmp_path / "m", "training.updates=11")
-    assert asked == [(1, 3), (1, 4), (2, 0)]
+    assert asked == [(1, 3), (1, 4), (2, 0), (2, 1)]  # the last: ahead of its time
 
 
 # ------------------------------------------------------------------------------ asked to stop, save

@@ -28,8 +28,9 @@ from torch.autograd.function import once_differentiable
 from nmtkit.models.attention import AdditiveAttention, mask_bias
 from nmtkit.models.encoder import Encoder
 from nmtkit.models.rnn import RNNConfig
+from nmtkit.models.tanh import energies_, energies_backward
 
-#: Numbers of tanh(…) (B, t, S, A) held at a time.
+#: Numbers of σ(…) (B, t, S, A) held at a time.
 HELD = 1 << 22
 
 
@@ -39,13 +40,16 @@ def energies_plain(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
 
 
 class _Energies(torch.autograd.Function):
-    """Some target positions at a time; the backward pass works tanh out again."""
+    """Some target positions at a time; the backward pass works them out again."""
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
     def forward(ctx: Any, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
         ctx.save_for_backward(queries, keys, v)
-        parts = [energies_plain(part, keys, v) for part in _parts(queries, keys)]
+        doubled = (2 * keys).unsqueeze(1)
+        parts = [
+            energies_((2 * part).unsqueeze(2) + doubled, v)[0] for part in _parts(queries, keys)
+        ]
         return torch.cat(parts, 1)
 
     @staticmethod
@@ -55,17 +59,17 @@ class _Energies(torch.autograd.Function):
         queries, keys, v = ctx.saved_tensors
         d_queries, d_keys, d_v = [], torch.zeros_like(keys), torch.zeros_like(v)
         parts = _parts(queries, keys)
+        doubled = (2 * keys).unsqueeze(1)
         begin = 0
         for part in parts:
             d = d_energies[:, begin : begin + part.shape[1]]
             begin += part.shape[1]
-            u = (part.unsqueeze(2) + keys.unsqueeze(1)).tanh_()
-            d_v += u.flatten(0, 2).t().mv(d.reshape(-1))
-            # tanh' (1 - u²) d; v, the same everywhere, is multiplied in at the end.
-            inner = torch.ops.aten.tanh_backward(d.unsqueeze(3).expand_as(u), u)
+            logistic = ((2 * part).unsqueeze(2) + doubled).sigmoid_()
+            inner, of_v = energies_backward(d, logistic)
+            d_v += of_v
             d_queries.append(inner.sum(2))
             d_keys += inner.sum(1)
-        return torch.cat(d_queries, 1) * v, d_keys * v, d_v
+        return torch.cat(d_queries, 1) * (4 * v), d_keys * (4 * v), d_v
 
 
 def _parts(queries: Tensor, keys: Tensor) -> tuple[Tensor, ...]:

@@ -27,6 +27,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmtkit.models.tanh import energies_
+
 #: Source positions that `location` has an energy for; words after them get no attention.
 LOCATIONS = 100
 
@@ -104,10 +106,10 @@ class AdditiveAttention(Score):
 
     def energies(self, queries: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
         """The same from W_a s (B, K, A)."""
-        hidden = keys.unsqueeze(1) + queries.unsqueeze(2)  # (B, K, S, A)
+        doubled = (2 * keys).unsqueeze(1) + (2 * queries).unsqueeze(2)  # (B, K, S, A)
         if self.V_c is not None and coverage is not None:
-            hidden = hidden + coverage.unsqueeze(3) * self.V_c
-        return torch.tanh(hidden).matmul(self.scale())
+            doubled = doubled + coverage.unsqueeze(3) * (2 * self.V_c)
+        return energies_(doubled, self.scale())[0]
 
     def form(self, keys: Tensor) -> Form:
         return Form(keys, self.W_a, self.scale(), self.V_c)
@@ -127,8 +129,8 @@ class ConcatScore(Score):
 
     def forward(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
         queries = F.linear(query, self.W_a[:, : self.state_size])
-        hidden = torch.tanh(keys.unsqueeze(1) + queries.unsqueeze(2))  # (B, K, S, A)
-        return hidden.matmul(self.v_a / self.temperature)
+        doubled = (2 * keys).unsqueeze(1) + (2 * queries).unsqueeze(2)  # (B, K, S, A)
+        return energies_(doubled, self.v_a / self.temperature)[0]
 
     def form(self, keys: Tensor) -> Form:
         return Form(keys, self.W_a[:, : self.state_size], self.v_a / self.temperature)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.models.cells import CellWeights, is_lstm
+from nmtkit.models.tanh import tanh_
 
 
 class Saved(NamedTuple):
@@ -67,7 +68,7 @@ class ForwardGRU(ForwardCell):
             torch.matmul(dropped, self.candidate_T, out=inner)
             inner.add_(self.b_candidate)
             torch.addcmul(x[..., rows:], r, inner, out=candidate)
-        candidate.tanh_()
+        tanh_(candidate)
         torch.lerp(state, candidate, z, out=out)
 
 
@@ -79,12 +80,12 @@ class ForwardLSTM(ForwardCell):
         torch.matmul(dropped, self.gates_T, out=gates)
         gates.add_(x[..., : self.rows]).sigmoid_()
         torch.matmul(dropped, self.candidate_T, out=candidate)
-        candidate.add_(x[..., self.rows :]).tanh_()
+        tanh_(candidate.add_(x[..., self.rows :]))
         i, f, o = gates.chunk(3, dim=-1)
         hidden, cell = out.chunk(2, dim=-1)
         torch.mul(f, state[..., self.size :], out=cell)
         cell.addcmul_(i, candidate)
-        torch.tanh(cell, out=inner)
+        tanh_(inner.copy_(cell))
         torch.mul(o, inner, out=hidden)
 
 

@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from nmtkit.models.output import CHUNK, TiedOutput
+from nmtkit.models.output import TiedOutput, chunks
 
 
 class Copies(NamedTuple):
@@ -106,17 +106,13 @@ class Copying(nn.Module):
             )
             return smoothed, nll
         smoothed = nll = features.new_zeros(())
-        for part in _parts(len(features)):
+        for part in chunks(len(features), len(weight)):
             some = Copies(copies.attention[part], copies.copied[part])
             found = copying_loss_plain(
                 features[part], weight, bias, gate[part], some, targets[part], label_smoothing
             )
             smoothed, nll = smoothed + found[0], nll + found[1]
         return smoothed, nll
-
-
-def _parts(rows: int) -> list[slice]:
-    return [slice(begin, begin + CHUNK) for begin in range(0, rows, CHUNK)]
 
 
 def copying_loss_plain(
@@ -144,7 +140,10 @@ def _at_targets(log_probs: Tensor, targets: Tensor) -> Tensor:
 
 
 class _CopyingLoss(torch.autograd.Function):
-    """Computes the gradients in the forward pass, a chunk at a time; the backward scales them."""
+    """Computes the gradients in the forward pass, a chunk at a time; the backward scales them.
+
+    In place: a second backward pass through the same graph is refused.
+    """
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
@@ -164,7 +163,7 @@ class _CopyingLoss(torch.autograd.Function):
         d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
         d_attention = torch.empty_like(attention)
         loss, nll = features.new_zeros(()), features.new_zeros(())
-        for part in _parts(len(features)):
+        for part in chunks(len(features), len(weight)):
             rows, target = features[part], targets[part]
             logits = torch.addmm(bias, rows, weight.t())
             log_probs = logits.sub_(logits.logsumexp(1, keepdim=True))
@@ -200,4 +199,4 @@ class _CopyingLoss(torch.autograd.Function):
     @once_differentiable
     @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        return *(saved * d_loss for saved in ctx.saved_tensors), None, None, None
+        return *(saved.mul_(d_loss) for saved in ctx.saved_tensors), None, None, None

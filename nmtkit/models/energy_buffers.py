@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from nmtkit.models.cell_buffers import add_product, outer
+from nmtkit.models.tanh import energies_, energies_backward
 
-#: Above this many bytes tanh(W_a h + key) is computed again in the backward pass, not kept.
+#: Above this many bytes σ(2 (W_a h + key)) is computed again in the backward pass, not kept.
 KEEP_BYTES = 1 << 28
 
 Gradients = dict[str, Tensor | None]
@@ -25,7 +26,9 @@ class AdditiveForward:
     def __init__(
         self, keys: Tensor, W_a: Tensor, v_a: Tensor, V_c: Tensor | None, positions: int
     ) -> None:
-        self.keys, self.W_a_T, self.v_a, self.V_c = keys, W_a.t().contiguous(), v_a, V_c
+        # All doubled, as tanh.py wants it.
+        self.keys, self.W_a_T = 2 * keys, 2 * W_a.t()
+        self.v_a, self.V_c = v_a, None if V_c is None else 2 * V_c
         batch, length, units = keys.shape
         self.keep = positions * keys.numel() * keys.element_size() <= KEEP_BYTES
         self.queries = keys.new_empty((positions, batch, units))
@@ -39,8 +42,7 @@ class AdditiveForward:
         torch.add(self.keys, self.queries[t].unsqueeze(1), out=u)
         if self.V_c is not None:
             u.addcmul_(self.coverage[t].unsqueeze(2), self.V_c)
-        u.tanh_()
-        return torch.mv(u.view(-1, u.shape[2]), self.v_a).view(u.shape[:2])
+        return energies_(u, self.v_a)[0]
 
     def attended(self, t: int, weights: Tensor) -> None:
         """Take the attention (B, S) of position t into account."""
@@ -64,8 +66,11 @@ class AdditiveBackward:
         saved: tuple[Tensor, ...],
     ) -> None:
         self.keys, self.W_a, self.v_a, self.V_c = keys, W_a, v_a, V_c
+        self.factor = 4 * v_a
         self.queries, self.hidden, self.coverage = saved
         self.kept = len(self.hidden) == len(self.queries)
+        if not self.kept:
+            self.doubled_keys, self.doubled_V_c = 2 * keys, None if V_c is None else 2 * V_c
         self.d_query = torch.empty_like(self.queries)
         self.d_keys, self.d_v, self.d_V_c = (torch.zeros_like(x) for x in (keys, v_a, v_a))
         self.d_hidden = torch.empty_like(self.hidden[0])
@@ -76,31 +81,27 @@ class AdditiveBackward:
         """Gradient (B, S) of the energies; that of h after dropout is added to d_query (B, D)."""
         u, units = self.hidden[t if self.kept else 0], self.v_a.shape[0]
         if not self.kept:
-            torch.add(self.keys, self.queries[t].unsqueeze(1), out=u)
-            if self.V_c is not None:
-                u.addcmul_(self.coverage[t].unsqueeze(2), self.V_c)
-            u.tanh_()
-        self.d_v += torch.mv(u.view(-1, units).t(), d_energies.view(-1))
-        # tanh' (1 - u²) d; v_a, the same everywhere, is multiplied in at the end.
-        d_hidden = self.d_hidden
-        torch.ops.aten.tanh_backward.grad_input(
-            d_energies.unsqueeze(2).expand_as(u), u, grad_input=d_hidden
-        )
+            torch.add(self.doubled_keys, self.queries[t].unsqueeze(1), out=u)
+            if self.doubled_V_c is not None:
+                u.addcmul_(self.coverage[t].unsqueeze(2), self.doubled_V_c)
+            u.sigmoid_()
+        d_hidden, d_v = energies_backward(d_energies, u, self.d_hidden)
+        self.d_v += d_v
         self.d_keys += d_hidden
         if self.V_c is not None and self.d_coverage is not None:
-            self.d_coverage += d_hidden.matmul(self.v_a * self.V_c)
+            self.d_coverage += d_hidden.matmul(self.factor * self.V_c)
             self.d_V_c += torch.mv(d_hidden.view(-1, units).t(), self.coverage[t].view(-1))
         torch.sum(d_hidden, 1, out=self.d_query[t])
-        self.d_query[t].mul_(self.v_a)
+        self.d_query[t].mul_(self.factor)
         add_product(d_query, self.d_query[t], self.W_a)
 
     def gradients(self, queries: Tensor) -> Gradients:
         """Queries (T, B, D), h after dropout -> the gradients of keys and weights."""
         return {
-            "keys": self.d_keys.mul_(self.v_a),
+            "keys": self.d_keys.mul_(self.factor),
             "W_a": outer(self.d_query, queries),
             "v_a": self.d_v,
-            "V_c": None if self.V_c is None else self.d_V_c * self.v_a,
+            "V_c": None if self.V_c is None else self.d_V_c * self.factor,
         }
 
 
@@ -114,7 +115,7 @@ class DotForward:
 
     def step(self, t: int, query: Tensor) -> Tensor:
         """h (B, D) after dropout -> energies (B, S)."""
-        return torch.bmm(self.keys, query.unsqueeze(2)).squeeze(2)
+        return torch.bmm(query.unsqueeze(1), self.keys.mT).squeeze(1)
 
     def attended(self, t: int, weights: Tensor) -> None:
         """Earlier attention changes nothing."""

@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmtkit.models.stack import LSTMStack
+from nmtkit.models.tanh import tanh_
 
 #: Query (B, D) at a position -> context (B, C), attention (B, S).
 Attend = Callable[[Tensor, int], tuple[Tensor, Tensor]]
@@ -141,11 +142,11 @@ class _Cell(torch.autograd.Function):
         gates = torch.addmm(base, read, weight.weight.t())
         size = c.shape[1]
         gates[:, : 2 * size].sigmoid_()
-        gates[:, 2 * size : 3 * size].tanh_()
+        tanh_(gates[:, 2 * size : 3 * size])
         gates[:, 3 * size :].sigmoid_()
         i, f, g, o = gates.chunk(4, 1)
         new = torch.addcmul(f * c, i, g)
-        tanh = torch.tanh(new)
+        tanh = tanh_(new.clone())
         ctx.weight, ctx.one = weight, base.dim() == 1
         ctx.save_for_backward(read, c, gates, tanh)
         return o * tanh, new

@@ -14,7 +14,8 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.errors import UserError
 
-CHUNK = 256  # rows of logits held at a time
+CHUNK_BYTES = 1 << 26  # of logits held at a time
+LEAST_ROWS = 256  # of them, however large the vocabulary
 
 
 class TiedOutput(nn.Module):
@@ -48,6 +49,13 @@ def check_one_vocabulary(source_size: int, target_size: int) -> None:
         )
 
 
+def chunks(rows: int, logits: int) -> list[slice]:
+    """The parts of that many rows of logits, about equally long, that are held at a time."""
+    most = max(LEAST_ROWS, CHUNK_BYTES // (4 * logits))
+    count = -(-rows // most)
+    return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]
+
+
 def linear_cross_entropy_plain(
     features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
@@ -58,7 +66,10 @@ def linear_cross_entropy_plain(
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Computes the gradients in the forward pass, a chunk at a time; the backward scales them."""
+    """Computes the gradients in the forward pass, a chunk at a time; the backward scales them.
+
+    In place: a second backward pass through the same graph is refused.
+    """
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
@@ -72,10 +83,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         loss = features.new_zeros(())
         nll = features.new_zeros(())
         transposed = weight.t()
-        for begin in range(0, features.shape[0], CHUNK):
-            rows = features[begin : begin + CHUNK]
-            target = targets[begin : begin + CHUNK].unsqueeze(1)
-            logits = torch.addmm(bias, rows, transposed)
+        parts = chunks(len(features), size)
+        buffer = features.new_empty((max((p.stop - p.start for p in parts), default=0), size))
+        for part in parts:
+            rows, target = features[part], targets[part].unsqueeze(1)
+            logits = torch.addmm(bias, rows, transposed, out=buffer[: len(rows)])
             logits -= logits.amax(1, keepdim=True)
             at_target = logits.gather(1, target)
             mean = logits.mean(1, keepdim=True) if smoothing else at_target
@@ -88,7 +100,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             if smoothing:
                 gradient -= smoothing / size
             gradient.scatter_add_(1, target, torch.full_like(at_target, smoothing - 1))
-            torch.mm(gradient, weight, out=d_features[begin : begin + CHUNK])
+            torch.mm(gradient, weight, out=d_features[part])
             d_weight.addmm_(gradient.t(), rows)
             d_bias += gradient.sum(0)
         ctx.save_for_backward(d_features, d_weight, d_bias)
@@ -99,7 +111,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        return *(saved * d_loss for saved in ctx.saved_tensors), None, None
+        return *(saved.mul_(d_loss) for saved in ctx.saved_tensors), None, None
 
 
 def linear_cross_entropy(
@@ -112,7 +124,9 @@ def linear_cross_entropy(
         loss, nll = _LinearCrossEntropy.apply(features, weight, bias, targets, label_smoothing)
         return loss, nll
     loss = nll = features.new_zeros(())
-    for rows, target in zip(features.split(CHUNK), targets.split(CHUNK), strict=True):
-        smoothed, plain = linear_cross_entropy_plain(rows, weight, bias, target, label_smoothing)
+    for part in chunks(len(features), len(weight)):
+        smoothed, plain = linear_cross_entropy_plain(
+            features[part], weight, bias, targets[part], label_smoothing
+        )
         loss, nll = loss + smoothed, nll + plain
     return loss, nll

@@ -21,6 +21,7 @@ from nmtkit.models.attention import AdditiveAttention, attend
 from nmtkit.models.cells import GRU
 from nmtkit.models.seq2seq import Memory, Rows
 from nmtkit.models.stepping import Product, Stepper
+from nmtkit.models.tanh import tanh_
 from nmtkit.vocabulary import BOS, PAD
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Unit:
             candidate = torch.addcmul(x[:, gates:], r, of_state[:, gates:])
         else:
             candidate = self.candidate(r * state).add_(x[:, gates:])
-        return torch.lerp(state, candidate.tanh_(), z)
+        return torch.lerp(state, tanh_(candidate), z)
 
 
 class RNNsearchStepper(Stepper):

@@ -42,8 +42,10 @@ class Product:
             return F.linear(x, self.weight, self.bias)
         factors = _factors(x)
         rounded = (x / factors).round_().to(torch.int8)
-        found = torch._int_mm(rounded, self.integers).to(x.dtype).mul_(factors).mul_(self.factors)
-        return found if self.bias is None else found.add_(self.bias)
+        found = torch._int_mm(rounded, self.integers).to(x.dtype).mul_(factors)
+        if self.bias is None:
+            return found.mul_(self.factors)
+        return torch.addcmul(self.bias, found, self.factors, out=found)
 
 
 def _factors(rows: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class _Beams:
         length = self.history.shape[2] + 1
         log_probs = log_probs.view(live, beam, size)
         self.allowed(log_probs, length)
-        candidates = log_probs + self.log_probs.unsqueeze(2)
+        candidates = log_probs.add_(self.log_probs.unsqueeze(2))
         choose = self._diverse if self.options.diversity else self._best
         best, words, parents = choose(candidates)
         ranks = torch.arange(beam, device=best.device)

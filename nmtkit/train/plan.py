@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +43,20 @@ class Plan:
         batch = Batch.read(self.bitext, indices, self.extended)
         lengths = batch.source.shape[1], batch.target_out.shape[1]
         return batch, None if self.guide is None else self.guide.batch(indices, *lengths)
+
+    def upcoming(self, first: int, group: Group) -> Generator[tuple[Batch, Tensor | None]]:
+        """As `read`, the batches from this one on; each is prepared while the one before is used.
+
+        To be closed by whoever leaves it before its end.
+        """
+        numbers = range(first, len(self.batches))
+        with ThreadPoolExecutor(1, "batches") as reader:
+            ahead = [reader.submit(self.read, number, group) for number in numbers[:1]]
+            for number in numbers:
+                present = ahead.pop().result()
+                if number + 1 in numbers:
+                    ahead.append(reader.submit(self.read, number + 1, group))
+                yield present
 
     def largest(self) -> list[int]:
         """The batches that need most memory: by their words, by the cells of their attention."""

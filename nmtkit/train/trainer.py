@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -205,16 +206,17 @@ class Trainer:
             self.plan = self._plan()
         plan, count = self.plan, len(self.plan.batches)
         position.batch = plan.first(position.sentences)
-        for number in range(position.batch, count):
-            self._obey()
-            self._count(self._update(*plan.read(number, self.group)))
-            position.sentences += len(plan.batches[number])
-            if position.batch == count:
-                position.epoch, position.batch, position.sentences = position.epoch + 1, 0, 0
-            if self._due():
-                self._validate()
-            if self._over():
-                return
+        with closing(plan.upcoming(position.batch, self.group)) as upcoming:
+            for number, (batch, guide) in enumerate(upcoming, position.batch):
+                self._obey()
+                self._count(self._update(batch, guide))
+                position.sentences += len(plan.batches[number])
+                if position.batch == count:
+                    position.epoch, position.batch, position.sentences = position.epoch + 1, 0, 0
+                if self._due():
+                    self._validate()
+                if self._over():
+                    return
 
     def _obey(self) -> None:
         """Between two updates: end if that is asked for, save if it is asked for or time."""
