@@ -132,7 +132,7 @@ def test_what_does_not_go_together_is_refused(chosen: dict[str, Any], message: s
 
 
 def test_forget_gates_start_open() -> None:
-    for initialisation in ("paper", "glorot"):
+    for initialisation in ("paper", "glorot", "unit"):
         config = RNNsearchConfig(**{**PLAIN, "cell": "lstm"}, initialisation=initialisation)
         model = build_model(config, SOURCE_SIZE, TARGET_SIZE)
         assert isinstance(model, RNNsearch)
@@ -143,6 +143,26 @@ def test_forget_gates_start_open() -> None:
             assert torch.equal(bias, expected)
         U = model.get_parameter("decoder_lstm.U").detach()
         torch.testing.assert_close(U[4:8] @ U[4:8].T, torch.eye(4))
+
+
+@pytest.mark.parametrize("tied", ["none", "target", "all"])
+def test_unit_initialisation(tied: str) -> None:
+    """An embedding that is also the output layer's matrix is drawn as that."""
+    sizes = {**PLAIN, "embedding": 30, "maxout": 30, "tied_embeddings": tied}
+    torch.manual_seed(1)
+    model = build_model(RNNsearchConfig(**sizes, initialisation="unit"), 60, 60)
+    assert isinstance(model, RNNsearch)
+    spread = {
+        name: parameter.std().item()
+        for name, parameter in model.named_parameters()
+        if "embedding" in name or name == "output.weight"
+    }
+    expected = {
+        "none": {"source_embedding": 1.0, "target_embedding": 1.0, "output": 30**-0.5},
+        "target": {"source_embedding": 1.0, "target_embedding": 30**-0.5},
+        "all": {"target_embedding": 30**-0.5},
+    }[tied]
+    assert spread == pytest.approx({f"{n}.weight": s for n, s in expected.items()}, rel=0.1)
 
 
 # Tied matrices

@@ -116,3 +116,17 @@ def test_debates(tmp_path):
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert "has no dev.fr or dev.fr.gz" in done.stderr
+
+
+def test_the_table_of_learning_rates(report, tmp_path):
+    for name, losses in {"luong@4e-3": [5.0, 4.5], "luong@1e-2": [4.25], "gnmt@4e-3": []}.items():
+        folder = tmp_path / "models" / "rates" / name
+        folder.mkdir(parents=True)
+        lines = [{"update": 1, "train_loss": 9.0}, *({"valid_loss": loss} for loss in losses)]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / "metrics.jsonl").write_text(text, encoding="utf-8")
+    lines = report.trials(tmp_path).split("\n")
+    assert lines[0] == "|  | 4e-3 | 1e-2 |"
+    assert "| luong | 4.500 | 4.250 |" in lines
+    assert "| gnmt | – | – |" in lines
+    assert report.trials(tmp_path / "nowhere") == ""

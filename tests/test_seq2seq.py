@@ -132,7 +132,7 @@ def test_dropout_stands_between_layers_on_embeddings_and_on_the_readout() -> Non
 
 
 @pytest.mark.parametrize("architecture", ["seq2seq", "gnmt"])
-@pytest.mark.parametrize("initialisation", ["paper", "glorot"])
+@pytest.mark.parametrize("initialisation", ["paper", "glorot", "unit"])
 def test_fresh_parameters(architecture: str, initialisation: str) -> None:
     entry = ARCHITECTURES[architecture]
     sizes = {"embedding": 30, "hidden": 40, "layers": 2}
@@ -154,4 +154,9 @@ def test_fresh_parameters(architecture: str, initialisation: str) -> None:
         assert not drawn["output.bias"].any()
         bias = drawn["decoder.layers.0.weight_ih_l0"][:, -1]
         assert bias.tolist() == [0.0] * 40 + [1.0] * 40 + [0.0] * 80
-        assert drawn["target_embedding.weight"].std().item() == pytest.approx(30**-0.5, rel=0.1)
+        unit = initialisation == "unit"
+        spread = drawn["target_embedding.weight"].std().item()
+        assert spread == pytest.approx(1 if unit else 30**-0.5, rel=0.1)
+        glorot = (2 / (40 + 60)) ** 0.5
+        spread = drawn["output.weight"].std().item()
+        assert spread == pytest.approx(40**-0.5 if unit else glorot, rel=0.1)

@@ -24,7 +24,7 @@ class LSTMConfig:
     embedding: int = 1000  # E
     hidden: int = 1000  # D
     layers: int = 4
-    initialisation: Literal["paper", "glorot"] = "paper"
+    initialisation: Literal["paper", "glorot", "unit"] = "paper"
     dropout_embedding: float = 0.0  # single numbers of the embeddings, both sides
     dropout_layers: float = 0.0  # what a layer reads of the one below (Zaremba et al., 2014)
     dropout_readout: float = 0.0  # what the output layer reads
@@ -82,13 +82,18 @@ class LSTMModel(Seq2Seq[MemoryT, StateT]):
 
         paper: all uniform in [-paper_bound, paper_bound]. glorot: embeddings ~ N(0, 1/E),
         recurrent matrices orthogonal, all others uniform as Glorot and Bengio (2010), biases 0
-        but those of the forget gates, which are 1 (Jozefowicz et al., 2015).
+        but those of the forget gates, which are 1 (Jozefowicz et al., 2015). unit: as glorot, but
+        embeddings ~ N(0, 1), unless they are tied, and the output layer's matrix ~ N(0, 1/D).
         """
+        unit = self.config.initialisation == "unit"
         for name, parameter in self.named_parameters():
             leaf = name.rsplit(".", 1)[-1]
             if self.config.initialisation == "paper":
                 nn.init.uniform_(parameter, -self.paper_bound, self.paper_bound)
             elif "embedding" in name:
+                large = unit and parameter is not self.output.weight
+                nn.init.normal_(parameter, std=1.0 if large else parameter.shape[1] ** -0.5)
+            elif unit and parameter is self.output.weight:
                 nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
             elif leaf == "weight_hh_l0":
                 for block in parameter.chunk(4):

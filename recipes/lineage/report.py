@@ -70,6 +70,23 @@ def read_run(out: Path, corpus: str, system: str) -> Run:
     return Run(system, parameters, minutes, updates, best["valid_loss"], by_metric, aer)
 
 
+def trials(out: Path) -> str:
+    """Dev loss of the short runs, a column a learning rate; empty when there are none."""
+    folder = out / "models" / "rates"
+    found: dict[tuple[str, str], float] = {}
+    for path in folder.glob(f"*@*/{METRICS}"):
+        system, _, rate = path.parent.name.partition("@")
+        losses = [one["valid_loss"] for one in records(path) if "valid_loss" in one]
+        if losses:
+            found[system, rate] = losses[-1]
+    rates = sorted({rate for _, rate in found}, key=float)
+    rows = [
+        [name, *(f"{found[name, rate]:.3f}" if (name, rate) in found else "–" for rate in rates)]
+        for name in SYSTEMS
+    ]
+    return table(["", *rates], rows) if found else ""
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Markdown; the first column is words, the others numbers."""
     lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
@@ -158,6 +175,8 @@ def sections(out: Path, parts: Sequence[Run], settings: dict[str, str]) -> str:
             found += [title, lineage([read_run(out, corpus, name) for name in SYSTEMS])]
     if (out / "output" / "debates").is_dir():
         found.append("![BLEU by source length](by-length.png)")
+    if rates := trials(out):
+        found += ["### Learning rates (Multi30k, dev loss after the short runs)", rates]
     title = "### Parts of RNNsearch (Multi30k, English to German)"
     found += [title, ablations(parts, settings), "![BLEU of every variant](ablations.png)"]
     return "\n\n".join(found)
