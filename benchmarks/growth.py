@@ -66,7 +66,8 @@ def training(
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     sources, targets = ids(batch, source, vocabulary), ids(batch, target, vocabulary)
     inputs = torch.cat([torch.full((batch, 1), BOS), targets[:, :-1]], 1)
-    real, mask = torch.ones_like(targets, dtype=torch.bool), torch.ones_like(sources) > 0
+    mask = torch.ones_like(sources) > 0
+    real = torch.ones_like(targets).nonzero(as_tuple=True)
     times = []
     for _ in range(updates + 2):
         began = time.perf_counter()

@@ -6,7 +6,8 @@ Letters: B sentences of a batch, S and T the longest source and target, the end 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,8 @@ def check_length(subwords: int, where: str) -> None:
 @dataclass(frozen=True)
 class Batch:
     """source (B, S) ends in EOS · source_mask (B, S) True on real tokens · target_in (B, T)
-    BOS y_1 … y_n · target_out (B, T) y_1 … y_n EOS · target_mask (B, T).
+    BOS y_1 … y_n · target_out (B, T) y_1 … y_n EOS · target_mask (B, T) · real, the rows and the
+    positions (N,) of the N real targets: on a GPU a mask would have to be waited for.
 
     For models that copy also, over the source-extended vocabulary (`nmtkit.extended`): copied
     (B, S), what copying from a place writes, or -1 · extended_out (B, T), target_out with the ids
@@ -47,6 +49,11 @@ class Batch:
     target_mask: Tensor
     copied: Tensor | None = None
     extended_out: Tensor | None = None
+    real: tuple[Tensor, Tensor] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows, positions = self.target_mask.nonzero(as_tuple=True)
+        object.__setattr__(self, "real", (rows, positions))
 
     @property
     def targets(self) -> Tensor:
@@ -54,23 +61,33 @@ class Batch:
         return self.target_out if self.extended_out is None else self.extended_out
 
     def to(self, device: torch.device) -> Batch:
-        there = {name: value for name, value in vars(self).items() if value is not None}
-        return Batch(**{name: value.to(device) for name, value in there.items()})
+        moved = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                object.__setattr__(moved, name, value.to(device))
+        object.__setattr__(moved, "real", (self.real[0].to(device), self.real[1].to(device)))
+        return moved
 
     def part(self, rows: slice) -> Batch:
         """Some sentences, without the padding that only the others need."""
         masks = self.source_mask[rows], self.target_mask[rows]
         source, target = (int(mask.sum(1).max()) for mask in masks)
         lengths = {"source": source, "source_mask": source, "copied": source}
-        there = {name: value for name, value in vars(self).items() if value is not None}
+        there = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
         return Batch(**{name: v[rows, : lengths.get(name, target)] for name, v in there.items()})
 
     @staticmethod
     def of(
-        sources: Sequence[Ids], targets: Sequence[Ids], extended: ExtendedVocabulary | None = None
+        sources: Sequence[Ids],
+        targets: Sequence[Ids],
+        extended: ExtendedVocabulary | None = None,
+        multiple: int = 1,
     ) -> Batch:
-        """From the numbers of B sources and B targets, without EOS; `extended`: to copy."""
-        numbers = with_end(sources), with_end(targets)
+        """From the numbers of B sources and B targets, without EOS; `extended`: to copy.
+
+        S and T become multiples of `multiple`, by padding.
+        """
+        numbers = with_end(sources, multiple), with_end(targets, multiple)
         source, target_out = (one.masked_fill(one < 0, UNK) for one in numbers)
         copied = extended_out = None
         if extended is not None:
@@ -90,11 +107,13 @@ class Batch:
         bitext: Bitext,
         indices: Indices | Sequence[int],
         extended: ExtendedVocabulary | None = None,
+        multiple: int = 1,
     ) -> Batch:
-        """The pairs of these numbers; `extended`: for a model that copies."""
+        """The pairs of these numbers; `extended` and `multiple` as of `of`."""
         rows = [int(i) for i in indices]
         sources = [bitext.source_ids.numbers_of(i) for i in rows]
-        batch = Batch.of(sources, [bitext.target_ids.numbers_of(i) for i in rows], extended)
+        targets = [bitext.target_ids.numbers_of(i) for i in rows]
+        batch = Batch.of(sources, targets, extended, multiple)
         bitext.release()
         return batch
 
@@ -108,9 +127,13 @@ def of_sources(
     return numbers.masked_fill(numbers < 0, UNK), copied
 
 
-def with_end(sentences: Sequence[Ids]) -> Tensor:
-    """The ids of B sentences (perhaps 0), closed by EOS, padded to the longest: (B, S) int64."""
+def with_end(sentences: Sequence[Ids], multiple: int = 1) -> Tensor:
+    """The ids of B sentences (perhaps 0), closed by EOS, padded to the longest: (B, S) int64.
+
+    S is the next multiple of `multiple`.
+    """
     longest = max(map(len, sentences), default=0) + 1
+    longest = -(-longest // multiple) * multiple
     padded = np.full((len(sentences), longest), PAD, dtype=np.int64)
     for row, ids in zip(padded, sentences, strict=True):
         row[: len(ids)] = ids

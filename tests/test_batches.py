@@ -51,6 +51,17 @@ def test_nothing_is_lost_or_invented(sentences):
     assert batch.source.shape[1] == 1 + max(map(len, sentences))
 
 
+def test_lengths_are_padded_to_multiples():
+    """By what stands behind every sentence, so that nothing depends on it."""
+    batch = Batch.of([[4] * 7, [5]], [[6] * 8, []], multiple=8)
+    assert batch.source.shape == (2, 8)
+    assert batch.target_out.shape == (2, 16)
+    plain = Batch.of([[4] * 7, [5]], [[6] * 8, []])
+    assert torch.equal(batch.target_out[:, :9], plain.target_out)
+    assert not batch.target_out[:, 9:].any()
+    assert all(torch.equal(*each) for each in zip(batch.real, plain.real, strict=True))
+
+
 # --------------------------------------------------------------------------------- the division
 
 

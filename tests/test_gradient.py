@@ -83,7 +83,7 @@ def test_the_parts_gradients_are_the_whole_s(micro, monkeypatch, normalise, guid
     limit(monkeypatch, words // 4, ERRORS[0], late)
     parts, found = gradient(objective, batch, guide)
     assert differ(wanted, found) < 1e-15
-    assert parts.loss == pytest.approx(whole.loss, rel=1e-12)
+    assert float(parts.loss) == pytest.approx(float(whole.loss), rel=1e-12)
     assert (parts.tokens, parts.sentences) == (whole.tokens, len(ROWS))
     lengths = batch.source.shape[1], batch.target_out.shape[1]
     assert parts.split[0] == (7, *lengths)

@@ -200,7 +200,7 @@ def training_loss(model: AnySeq2Seq, pairs: Sequence[Pair], junk: Sequence[int] 
     source, mask = padded([source for source, _ in pairs], junk)
     target_in, real = padded([(BOS, *target) for _, target in pairs], junk)
     target_out, _ = padded([(*target, EOS) for _, target in pairs])
-    features, _ = model.features(target_in, model.encode(source, mask), real)
+    features, _ = model.features(target_in, model.encode(source, mask), real.nonzero(as_tuple=True))
     return model.loss(features, target_out[real])[0]
 
 
@@ -288,7 +288,7 @@ def test_features_and_output_layer_make_decode(model: AnySeq2Seq) -> None:
     memory = model.encode(source, mask)
     logits, attention = model.decode(target_in, memory)
     features, same_attention = model.features(target_in, memory)
-    packed, _ = model.features(target_in, memory, real)
+    packed, _ = model.features(target_in, memory, real.nonzero(as_tuple=True))
     close(model.output(features), logits)
     close(same_attention, attention)
     close(model.output(packed), logits[real])

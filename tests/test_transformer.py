@@ -190,7 +190,9 @@ def test_a_sentence_of_padding_hurts_nobody() -> None:
 def test_no_sentence_at_all() -> None:
     model = built()
     source, mask = torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, 3, dtype=torch.bool)
-    features, attention = model.features(source[:, :2], model.encode(source, mask), mask[:, :2])
+    features, attention = model.features(
+        source[:, :2], model.encode(source, mask), (source[:, 0], source[:, 0])
+    )
     assert (features.shape, attention.shape) == ((0, 6), (0, 2, 3))
 
 

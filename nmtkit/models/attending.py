@@ -18,7 +18,7 @@ rows of a cell, A attention units, X key size (A, or D without W_a), C annotatio
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +41,7 @@ from nmtkit.models.energy_buffers import (
     DotForward,
     Gradients,
 )
+from nmtkit.models.graphs import Played, Tensors
 
 
 class Inputs(NamedTuple):
@@ -124,45 +125,11 @@ class _Attending(torch.autograd.Function):
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
     def forward(ctx: Any, *arguments: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        i = Inputs(*arguments)  # type: ignore[arg-type]
-        positions, batch, rows = i.x.shape
-        size = i.initial.shape[-1]
-        states = with_initial(cell_state(i.initial, i.U), positions)
-        contexts = i.x.new_empty((positions, batch, i.annotations.shape[2]))
-        weights = i.x.new_empty((positions, batch, i.keys.shape[1]))
-        energies = _energies(i, positions)
-        # Where the attention looks from: s_{t-1}, or what the first cell made of it.
-        looking = states if i.first_U is None else torch.empty_like(states[:-1])
-        query = looking[..., :size]
-        dropped = query if i.dropout is None else torch.empty_like(query[:positions])
-
-        saved = Saved.empty(i.x, (positions, batch), i.U)
-        cell = forward_cell(i.cell, saved)
-        W_c_T = i.W_c.t().contiguous()
-        x = i.x.new_empty((batch, rows))
-        if i.first_U is not None:
-            first_saved = Saved.empty(i.x, (positions, batch), i.first_U)
-            first = forward_cell(i.first, first_saved)
-            hidden = states[..., :size]
-            first_dropped = hidden if i.dropout is None else torch.empty_like(hidden[:-1])
-        for t in range(positions):
-            if i.first_U is not None:
-                if i.dropout is not None:
-                    torch.mul(hidden[t], i.dropout, out=first_dropped[t])
-                first.step(t, i.x[t], states[t], first_dropped[t], looking[t])
-            if i.dropout is not None:
-                torch.mul(query[t], i.dropout, out=dropped[t])
-            torch.softmax(energies.step(t, dropped[t]).add_(i.bias), 1, out=weights[t])
-            energies.attended(t, weights[t])
-            torch.bmm(weights[t].unsqueeze(1), i.annotations, out=contexts[t].unsqueeze(1))
-            torch.addmm(i.x[t] if i.b is None else i.b, contexts[t], W_c_T, out=x)
-            cell.step(t, x, looking[t], dropped[t], states[t + 1])
-
+        results = _forward(*arguments)
+        contexts, weights, states = cast("tuple[Tensor, Tensor, Tensor]", results[:3])
         ctx.set_materialize_grads(False)
-        ctx.of_energies = len(energies.saved)
-        more = () if i.first_U is None else (first_dropped, *first_saved)
-        own = (states, looking, dropped, contexts, weights)
-        ctx.save_for_backward(*i, *own, *energies.saved, *saved, *more)
+        ctx.save_for_backward(*arguments, *results)
+        size = Inputs(*arguments).initial.shape[-1]  # type: ignore[arg-type]
         return states[1:, :, :size], contexts, weights
 
     @staticmethod
@@ -171,51 +138,149 @@ class _Attending(torch.autograd.Function):
     def backward(
         ctx: Any, d_states: Tensor | None, d_contexts: Tensor | None, d_weights: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        arguments = len(Inputs._fields)
-        i = Inputs(*ctx.saved_tensors[:arguments])
-        states, looking, dropped, contexts, weights, *rest = ctx.saved_tensors[arguments:]
-        of_energies, rest = tuple(rest[: ctx.of_energies]), rest[ctx.of_energies :]
-        positions, size = len(weights), i.initial.shape[-1]
-        energies = _energies_backward(i, of_energies, positions)
-        dropped = dropped[:positions]
-        cell = backward_cell(i.cell, Saved(*rest[:3]), looking[:positions], dropped)
-        if i.first_U is not None:
-            first = backward_cell(i.first, Saved(*rest[4:]), states[:-1], rest[3][:positions])
-        d_context = torch.zeros_like(contexts) if d_contexts is None else d_contexts.clone()
-        d = torch.zeros_like(states[0])
-        for t in reversed(range(positions)):
-            if d_states is not None:
-                d[:, :size] += d_states[t]
-            d, d_dropped = cell.step(t, d)
-            d_context[t].addmm_(cell.d_x[t], i.W_c)
-            alpha = weights[t]
-            # A row times a matrix: torch is ten times slower with a matrix times a column.
-            d_alpha = torch.bmm(d_context[t].unsqueeze(1), i.annotations.mT).squeeze(1)
-            if d_weights is not None:
-                d_alpha += d_weights[t]
-            if energies.d_coverage is not None:
-                d_alpha += energies.d_coverage
-            d_energies = alpha * (d_alpha - (alpha * d_alpha).sum(1, keepdim=True))
-            energies.step(t, d_energies, d_dropped)
-            add_dropped(d, d_dropped, i.dropout)
-            if i.first_U is not None:
-                d, d_dropped = first.step(t, d)
-                add_dropped(d, d_dropped, i.dropout)
+        return _backward(d_states, d_contexts, d_weights, *ctx.saved_tensors)
 
-        d_U, d_b_candidate = cell.weights()
-        gradients: Gradients = {
-            **energies.gradients(dropped),
-            "x": cell.d_x if i.first_U is None else first.d_x,
-            "initial": d[:, :size],
-            "annotations": torch.bmm(weights.permute(1, 2, 0), d_context.transpose(0, 1)),
-            "W_c": outer(cell.d_x, contexts),
-            "U": d_U,
-            "b_candidate": d_b_candidate,
-        }
-        if i.first_U is not None and i.b is not None:
-            gradients["first_U"], gradients["first_b_candidate"] = first.weights()
-            gradients["b"] = cell.d_x.sum((0, 1) if i.b.dim() == 1 else 0)
-        return tuple(gradients.get(name) for name in Inputs._fields)
+
+class _Trace(NamedTuple):
+    """What the forward pass leaves for the backward pass; nothing that is a view of another."""
+
+    contexts: Tensor  # (T, B, C)
+    weights: Tensor  # (T, B, S)
+    states: Tensor  # (T+1, B, N)
+    looking: Tensor | None  # (T, B, N): what the first cell made of s_{t-1}, where there is one
+    dropped: Tensor | None  # (T, B, D): h there after dropout, where there is any
+    first_dropped: Tensor | None  # (T, B, D): h after dropout that the first cell has read
+    gates: Tensor  # `Saved` of the cell that consumes the context …
+    candidate: Tensor
+    inner: Tensor
+    first_gates: Tensor | None = None  # … and of the first
+    first_candidate: Tensor | None = None
+    first_inner: Tensor | None = None
+    queries: Tensor | None = None  # what the energies keep
+    hidden: Tensor | None = None
+    coverage: Tensor | None = None
+
+    @property
+    def saved(self) -> Saved:
+        return Saved(self.gates, self.candidate, self.inner)
+
+    @property
+    def first_saved(self) -> Saved:
+        """Where there is a first cell."""
+        kept = self.first_gates, self.first_candidate, self.first_inner
+        return Saved(*cast("tuple[Tensor, Tensor, Tensor]", kept))
+
+    @property
+    def of_energies(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Where they are additive."""
+        return cast("tuple[Tensor, Tensor, Tensor]", (self.queries, self.hidden, self.coverage))
+
+    def seen(self, size: int) -> tuple[Tensor, Tensor]:
+        """The state that attention looks from (T, B, N), and its h after dropout (T, B, D)."""
+        looking = self.states[:-1] if self.looking is None else self.looking
+        return looking, looking[..., :size] if self.dropped is None else self.dropped
+
+    def first_read(self, size: int) -> Tensor:
+        """h after dropout that the first cell has read."""
+        return self.states[:-1, :, :size] if self.first_dropped is None else self.first_dropped
+
+
+def _run_forward(*arguments: Tensor) -> Tensors:
+    """The fields of _Trace, of the fields of Inputs."""
+    i = Inputs(*arguments)
+    positions, batch, rows = i.x.shape
+    size = i.initial.shape[-1]
+    states = with_initial(cell_state(i.initial, i.U), positions)
+    contexts = i.x.new_empty((positions, batch, i.annotations.shape[2]))
+    weights = i.x.new_empty((positions, batch, i.keys.shape[1]))
+    energies = _energies(i, positions)
+    room = states[:-1, :, :size]
+    saved, first_saved = Saved.empty(i.x, (positions, batch), i.U), None
+    trace = _Trace(
+        contexts,
+        weights,
+        states,
+        None if i.first_U is None else torch.empty_like(states[:-1]),
+        None if i.dropout is None else torch.empty_like(room),
+        None if i.dropout is None or i.first_U is None else torch.empty_like(room),
+        *saved,
+    )
+    looking, dropped = trace.seen(size)
+    cell = forward_cell(i.cell, saved)
+    W_c_T = i.W_c.t().contiguous()
+    x = i.x.new_empty((batch, rows))
+    if i.first_U is not None:
+        first_saved = Saved.empty(i.x, (positions, batch), i.first_U)
+        first, first_dropped = forward_cell(i.first, first_saved), trace.first_read(size)
+    for t in range(positions):
+        if i.first_U is not None:
+            if i.dropout is not None:
+                torch.mul(states[t, :, :size], i.dropout, out=first_dropped[t])
+            first.step(t, i.x[t], states[t], first_dropped[t], looking[t])
+        if i.dropout is not None:
+            torch.mul(looking[t, :, :size], i.dropout, out=dropped[t])
+        torch.softmax(energies.step(t, dropped[t]).add_(i.bias), 1, out=weights[t])
+        energies.attended(t, weights[t])
+        torch.bmm(weights[t].unsqueeze(1), i.annotations, out=contexts[t].unsqueeze(1))
+        torch.addmm(i.x[t] if i.b is None else i.b, contexts[t], W_c_T, out=x)
+        cell.step(t, x, looking[t], dropped[t], states[t + 1])
+    kept = (None, None, None) if first_saved is None else first_saved
+    return *trace[:9], *kept, *energies.saved
+
+
+def _run_backward(
+    d_states: Tensor | None,
+    d_contexts: Tensor | None,
+    d_weights: Tensor | None,
+    *saved: Tensor,
+) -> Tensors:
+    """The gradients of the fields of Inputs; `saved` are those fields and those of _Trace."""
+    i, trace = Inputs(*saved[: len(Inputs._fields)]), _Trace(*saved[len(Inputs._fields) :])
+    contexts, weights, states = trace[:3]
+    positions, size = len(weights), i.initial.shape[-1]
+    looking, dropped = trace.seen(size)
+    energies = _energies_backward(i, trace, positions)
+    cell = backward_cell(i.cell, trace.saved, looking, dropped)
+    if i.first_U is not None:
+        first = backward_cell(i.first, trace.first_saved, states[:-1], trace.first_read(size))
+    d_context = torch.zeros_like(contexts) if d_contexts is None else d_contexts.clone()
+    d = torch.zeros_like(states[0])
+    for t in reversed(range(positions)):
+        if d_states is not None:
+            d[:, :size] += d_states[t]
+        d, d_dropped = cell.step(t, d)
+        d_context[t].addmm_(cell.d_x[t], i.W_c)
+        alpha = weights[t]
+        # A row times a matrix: torch is ten times slower with a matrix times a column.
+        d_alpha = torch.bmm(d_context[t].unsqueeze(1), i.annotations.mT).squeeze(1)
+        if d_weights is not None:
+            d_alpha += d_weights[t]
+        if energies.d_coverage is not None:
+            d_alpha += energies.d_coverage
+        d_energies = alpha * (d_alpha - (alpha * d_alpha).sum(1, keepdim=True))
+        energies.step(t, d_energies, d_dropped)
+        add_dropped(d, d_dropped, i.dropout)
+        if i.first_U is not None:
+            d, d_dropped = first.step(t, d)
+            add_dropped(d, d_dropped, i.dropout)
+
+    d_U, d_b_candidate = cell.weights()
+    gradients: Gradients = {
+        **energies.gradients(dropped),
+        "x": cell.d_x if i.first_U is None else first.d_x,
+        "initial": d[:, :size],
+        "annotations": torch.bmm(weights.permute(1, 2, 0), d_context.transpose(0, 1)),
+        "W_c": outer(cell.d_x, contexts),
+        "U": d_U,
+        "b_candidate": d_b_candidate,
+    }
+    if i.first_U is not None and i.b is not None:
+        gradients["first_U"], gradients["first_b_candidate"] = first.weights()
+        gradients["b"] = cell.d_x.sum((0, 1) if i.b.dim() == 1 else 0)
+    return tuple(gradients.get(name) for name in Inputs._fields)
+
+
+_forward, _backward = Played(_run_forward), Played(_run_backward)
 
 
 def _energies(i: Inputs, positions: int) -> AdditiveForward | DotForward:
@@ -224,9 +289,7 @@ def _energies(i: Inputs, positions: int) -> AdditiveForward | DotForward:
     return AdditiveForward(i.keys, i.W_a, i.v_a, i.V_c, positions)
 
 
-def _energies_backward(
-    i: Inputs, saved: tuple[Tensor, ...], positions: int
-) -> AdditiveBackward | DotBackward:
+def _energies_backward(i: Inputs, trace: _Trace, positions: int) -> AdditiveBackward | DotBackward:
     if i.W_a is None or i.v_a is None:
         return DotBackward(i.keys, positions)
-    return AdditiveBackward(i.keys, i.W_a, i.v_a, i.V_c, saved)
+    return AdditiveBackward(i.keys, i.W_a, i.v_a, i.V_c, trace.of_energies)

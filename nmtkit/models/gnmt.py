@@ -40,7 +40,7 @@ from torch import Tensor
 from nmtkit.models.attention import Attention
 from nmtkit.models.lstm import ADAM, LSTMConfig, LSTMModel
 from nmtkit.models.rnn import Presets
-from nmtkit.models.seq2seq import Memory, Rows
+from nmtkit.models.seq2seq import Memory, Real, Rows
 from nmtkit.models.stack import LSTMStack
 
 
@@ -160,7 +160,7 @@ class GNMT(LSTMModel[GNMTMemory, GNMTState]):
         return top, weights, GNMTState(h, c, below.context)
 
     def features(
-        self, target_in: Tensor, memory: GNMTMemory, real: Tensor | None = None
+        self, target_in: Tensor, memory: GNMTMemory, real: Real | None = None
     ) -> tuple[Tensor, Tensor]:
         words = self._embed(self.target_embedding, target_in)
         start = self.start(memory)

@@ -40,7 +40,7 @@ from nmtkit.models.feeding import feeding
 from nmtkit.models.local_attention import LocalAttention
 from nmtkit.models.lstm import ADAM, LSTMConfig, LSTMModel
 from nmtkit.models.rnn import Presets
-from nmtkit.models.seq2seq import Memory, Rows
+from nmtkit.models.seq2seq import Memory, Real, Rows
 from nmtkit.models.stack import LSTMStack
 
 
@@ -176,7 +176,7 @@ class Luong(LSTMModel[LuongMemory, LuongState]):
         return readout, weights.flatten(0, 1), LuongState(h, c, readout, state.position + 1)
 
     def features(
-        self, target_in: Tensor, memory: LuongMemory, real: Tensor | None = None
+        self, target_in: Tensor, memory: LuongMemory, real: Real | None = None
     ) -> tuple[Tensor, Tensor]:
         words = self._embed(self.target_embedding, target_in)
         if self.config.input_feeding:

@@ -32,6 +32,7 @@ from nmtkit.models.cell_buffers import (
 )
 from nmtkit.models.cell_buffers import outer as outer
 from nmtkit.models.cells import CellWeights, cell_state, cell_step
+from nmtkit.models.graphs import Played, Tensors
 
 
 def recurrence_plain(
@@ -59,7 +60,7 @@ def recurrence(x: Tensor, initial: Tensor, weights: CellWeights, dropout: Tensor
     `weights` are stacked over G, `dropout` is (G, B, D). An LSTM's c starts at 0. Padding must
     stand at the end; states there are computed and mean nothing.
     """
-    states: Tensor = _Recurrence.apply(x, initial, weights.U, weights.b_candidate, dropout)
+    states: Tensor = _Recurrence.apply(x, initial, *weights, dropout)
     return states
 
 
@@ -74,30 +75,56 @@ class _Recurrence(torch.autograd.Function):
         b_candidate: Tensor | None,
         dropout: Tensor | None,
     ) -> Tensor:
-        positions, size = x.shape[1], initial.shape[-1]
-        states = with_initial(cell_state(initial, U), positions)
-        hidden = states[..., :size]
-        saved = Saved.empty(x, (positions, *initial.shape[:-1]), U)
-        dropped = hidden if dropout is None else torch.empty_like(hidden[:-1])
-        cell = forward_cell(CellWeights(U, b_candidate), saved)
-        for t in range(positions):
-            if dropout is not None:
-                torch.mul(hidden[t], dropout, out=dropped[t])
-            cell.step(t, x[:, t], states[t], dropped[t], states[t + 1])
-        ctx.save_for_backward(states, dropped, U, b_candidate, dropout, *saved)
-        return hidden[1:]
+        states, *more = _forward(x, initial, U, b_candidate, dropout)
+        assert states is not None
+        ctx.save_for_backward(U, b_candidate, dropout, states, *more)
+        return states[1:, ..., : initial.shape[-1]]
 
     @staticmethod
     @once_differentiable
     @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx: Any, d_states: Tensor) -> tuple[Tensor | None, ...]:
-        states, dropped, U, b_candidate, dropout, *saved = ctx.saved_tensors
-        positions, size = d_states.shape[0], U.shape[-1]
-        weights = CellWeights(U, b_candidate)
-        cell = backward_cell(weights, Saved(*saved), states[:-1], dropped[:positions])
-        d = torch.zeros_like(states[0])
-        for t in reversed(range(positions)):
-            d[..., :size] += d_states[t]
-            d, d_dropped = cell.step(t, d)
-            add_dropped(d, d_dropped, dropout)
-        return cell.d_x.transpose(0, 1), d[..., :size], *cell.weights(), None
+        return *_backward(d_states, *ctx.saved_tensors), None
+
+
+def _run_forward(
+    x: Tensor, initial: Tensor, U: Tensor, b_candidate: Tensor | None, dropout: Tensor | None
+) -> Tensors:
+    """States (T+1, G, B, N), h after dropout (T, G, B, D) where there is any, `Saved`."""
+    positions, size = x.shape[1], initial.shape[-1]
+    states = with_initial(cell_state(initial, U), positions)
+    hidden = states[..., :size]
+    saved = Saved.empty(x, (positions, *initial.shape[:-1]), U)
+    dropped = None if dropout is None else torch.empty_like(hidden[:-1])
+    cell = forward_cell(CellWeights(U, b_candidate), saved)
+    for t in range(positions):
+        read = hidden[t]
+        if dropout is not None and dropped is not None:
+            read = torch.mul(hidden[t], dropout, out=dropped[t])
+        cell.step(t, x[:, t], states[t], read, states[t + 1])
+    return states, dropped, *saved
+
+
+def _run_backward(
+    d_states: Tensor,
+    U: Tensor,
+    b_candidate: Tensor | None,
+    dropout: Tensor | None,
+    states: Tensor,
+    dropped: Tensor | None,
+    *saved: Tensor,
+) -> Tensors:
+    """The gradients of x, initial, U and b_candidate."""
+    positions, size = d_states.shape[0], U.shape[-1]
+    weights = CellWeights(U, b_candidate)
+    read = states[:-1, ..., :size] if dropped is None else dropped
+    cell = backward_cell(weights, Saved(*saved), states[:-1], read)
+    d = torch.zeros_like(states[0])
+    for t in reversed(range(positions)):
+        d[..., :size] += d_states[t]
+        d, d_dropped = cell.step(t, d)
+        add_dropped(d, d_dropped, dropout)
+    return cell.d_x.transpose(0, 1), d[..., :size], *cell.weights()
+
+
+_forward, _backward = Played(_run_forward), Played(_run_backward)

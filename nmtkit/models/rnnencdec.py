@@ -25,7 +25,7 @@ from nmtkit.models.cells import GRU, stacked
 from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as PRESETS
 from nmtkit.models.rnn import Readout, RNNConfig, RNNModel
-from nmtkit.models.seq2seq import Memory, Rows, no_attention
+from nmtkit.models.seq2seq import Memory, Real, Rows, no_attention
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         return readout, no_attention(memory.mask, readout, len(tokens)), FixedState(hidden)
 
     def features(
-        self, target_in: Tensor, memory: FixedMemory, real: Tensor | None = None
+        self, target_in: Tensor, memory: FixedMemory, real: Real | None = None
     ) -> tuple[Tensor, Tensor]:
         words = self._embed(self.target_embedding, target_in, self.config.dropout_target_word)
         W, size = self.decoder_gru.W, self.config.embedding

@@ -48,7 +48,7 @@ from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as RNN_PRESETS
 from nmtkit.models.rnn import Presets, Readout, RNNConfig, RNNModel
 from nmtkit.models.rnnsearch_stepping import RNNsearchStepper
-from nmtkit.models.seq2seq import Memory, Rows, no_attention
+from nmtkit.models.seq2seq import Memory, Real, Rows, no_attention
 from nmtkit.models.stepping import Stepper
 from nmtkit.vocabulary import BOS
 
@@ -265,7 +265,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         return RNNsearchStepper(self, int8)
 
     def features(
-        self, target_in: Tensor, memory: RNNMemory, real: Tensor | None = None
+        self, target_in: Tensor, memory: RNNMemory, real: Real | None = None
     ) -> tuple[Tensor, Tensor]:
         config = self.config
         words = self._embed(self.target_embedding, target_in, config.dropout_target_word)

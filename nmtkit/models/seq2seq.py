@@ -22,6 +22,8 @@ from nmtkit.models.output import TiedOutput, linear_cross_entropy
 from nmtkit.models.stepping import Stepper
 
 MOST_LAYERS = 1000  # more would only take a model directory's lie for a size
+#: Rows and positions (N,) of the N real targets of a batch, row-major: `Batch.real`.
+Real = tuple[Tensor, ...]
 RowsT = TypeVar("RowsT", bound="Rows")
 
 
@@ -96,12 +98,11 @@ class Seq2Seq(nn.Module, Generic[MemoryT, StateT]):
         return Stepper(self, int8)
 
     def features(
-        self, target_in: Tensor, memory: MemoryT, real: Tensor | None = None
+        self, target_in: Tensor, memory: MemoryT, real: Real | None = None
     ) -> tuple[Tensor, Tensor]:
         """Teacher forcing up to the output: target_in (B, T) -> features, attention (B, T, S).
 
-        The features are (B, T, F); with `real` (B, T), only those where it is True, (N, F), in
-        row-major order.
+        The features are (B, T, F); with `real`, only those of the real targets, (N, F).
         """
         raise NotImplementedError
 

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from nmtkit.models.attention import mask_bias
 from nmtkit.models.copying import Copying
 from nmtkit.models.output import TiedOutput, check_one_vocabulary
-from nmtkit.models.seq2seq import MOST_LAYERS, Memory, Rows, Seq2Seq
+from nmtkit.models.seq2seq import MOST_LAYERS, Memory, Real, Rows, Seq2Seq
 from nmtkit.models.transformer_layers import (
     AlignmentHead,
     DecoderLayer,
@@ -246,7 +246,7 @@ class Transformer(Seq2Seq[SourceMemory, Past]):
         return self.decoder_norm(x.squeeze(1)), attention.reshape(rows, length), past
 
     def features(
-        self, target_in: Tensor, memory: SourceMemory, real: Tensor | None = None
+        self, target_in: Tensor, memory: SourceMemory, real: Real | None = None
     ) -> tuple[Tensor, Tensor]:
         x = self._embed(self.target_embedding, target_in)
         attention: Tensor | None = None

@@ -16,7 +16,7 @@ from nmtkit.data import PreparedCorpus, lines_path
 from nmtkit.distributed import group
 from nmtkit.errors import UserError
 from nmtkit.files import check_entries, check_output_folder, output_folder, resolved
-from nmtkit.models import AnyConfig, build_model
+from nmtkit.models import AnyConfig, build_model, graphs
 from nmtkit.train.em import EMConfig
 from nmtkit.train.em_run import EMRun
 from nmtkit.train.optimise import OPTIMIZERS
@@ -176,6 +176,7 @@ def _run(
         _check(training, corpus, device)
         if training.deterministic and device.type == "cuda":
             make_deterministic()
+        graphs.use(training.cuda_graphs)
         if reasons := not_repeatable(training, device):
             reporter.noted(f"another such run may give other bytes: {'; '.join(reasons)}")
         torch.manual_seed(training.seed)
@@ -209,6 +210,8 @@ def _check_tied(config: AnyConfig, vocabularies: Sequence[Vocabulary], folder: P
 def _check(config: TrainingConfig, corpus: PreparedCorpus, device: torch.device) -> None:
     if config.precision == "bfloat16" and device.type != "cuda":
         raise UserError("training.precision = bfloat16 needs a CUDA GPU: use float32 on the CPU")
+    if config.cuda_graphs and device.type != "cuda":
+        raise UserError("training.cuda_graphs = true needs a CUDA GPU: leave it out on the CPU")
     if corpus.valid is None and not (config.epochs or config.updates or config.minutes):
         raise UserError(
             f"{corpus.folder} has no validation text to stop by: give --epochs, --updates or "

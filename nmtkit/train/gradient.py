@@ -20,12 +20,12 @@ BUCKET = 1 << 25  # numbers that are summed over the processes at once
 class Figures:
     """What the gradient of a batch was made of, ends of sentence included.
 
-    `loss`: summed over the tokens, nats. `split`: sentences, source and target length of every
-    (part of a) batch that did not fit into memory. `left_out`: source and target length of every
-    sentence that did not even alone.
+    `loss`: summed over the tokens, nats; on the device, which is not waited for here. `split`:
+    sentences, source and target length of every (part of a) batch that did not fit into memory.
+    `left_out`: source and target length of every sentence that did not even alone.
     """
 
-    loss: float = 0.0
+    loss: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
     tokens: int = 0
     sentences: int = 0
     split: list[tuple[int, ...]] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Gradient:
                 raise
             fits = False  # what the error still holds is freed with it, at the end of this block
         if fits:
-            figures.loss += loss
+            figures.loss = figures.loss + loss
             figures.tokens += int(batch.target_mask.sum())
             figures.sentences += sentences
             return
@@ -94,7 +94,7 @@ class Gradient:
         for rows in (slice(0, sentences // 2), slice(sentences // 2, sentences)):
             self._add(*_part(batch, guide, rows), over, figures)
 
-    def _backward(self, batch: Batch, guide: Tensor | None, over: int) -> float:
+    def _backward(self, batch: Batch, guide: Tensor | None, over: int) -> Tensor:
         """Add the gradient of this part to what is there, or change nothing; the loss."""
         before = [parameter.grad for parameter in self.parameters]
         try:
@@ -104,7 +104,7 @@ class Gradient:
             on_device = None if guide is None else guide.to(device)
             objective, figure = self.objective(batch.to(device), on_device)
             (objective / over).backward()  # type: ignore[no-untyped-call]
-            loss = float(figure)
+            loss = figure.detach().double()
         except BaseException:
             for parameter, gradient in zip(self.parameters, before, strict=True):
                 parameter.grad = gradient
@@ -122,10 +122,11 @@ class Gradient:
         A parameter without a gradient in any process stays without one, as in one process.
         """
         events = len(figures.split) + len(figures.left_out)
-        numbers = [figures.loss, figures.tokens, figures.sentences, events]
+        numbers = [float(figures.loss), figures.tokens, figures.sentences, events]
         numbers += [parameter.grad is not None for parameter in self.parameters]
         summed = self.group.sum(torch.tensor(numbers, dtype=torch.float64)).tolist()
-        figures.loss, figures.tokens, figures.sentences = summed[0], int(summed[1]), int(summed[2])
+        figures.loss = torch.tensor(summed[0], dtype=torch.float64)
+        figures.tokens, figures.sentences = int(summed[1]), int(summed[2])
         if summed[3]:
             every = self.group.gather([figures.split, figures.left_out])
             figures.split = [tuple(one) for split, _ in every for one in split]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from nmtkit.align import HEAD, SHIFTS
@@ -36,13 +35,12 @@ class Objective:
         with self._precision():
             memory = model.encode(batch.source, batch.source_mask)
             if config.translation_weight or self.rows != HEAD:
-                target_in, real = batch.target_in, batch.target_mask
+                target_in = batch.target_in
                 if shift:  # a row that has consumed the end, as `force_decode` has
                     target_in = torch.cat([target_in[:, :1], batch.target_out], 1)
-                    real = F.pad(real, (0, 1))
-                features, attention = model.features(target_in, memory, real)
+                features, attention = model.features(target_in, memory, batch.real)
             if config.translation_weight:
-                targets, copies = _targets(batch, attention, real)
+                targets, copies = _targets(batch, attention)
                 smoothed, figure = model.loss(features, targets, config.label_smoothing, copies)
                 objective = config.translation_weight * smoothed
             if guide is not None and self.rows == HEAD:
@@ -60,9 +58,8 @@ class Objective:
         """The negative log-likelihood of the targets, nats."""
         with self._precision():
             memory = self.model.encode(batch.source, batch.source_mask)
-            real = batch.target_mask
-            features, attention = self.model.features(batch.target_in, memory, real)
-            targets, copies = _targets(batch, attention, real)
+            features, attention = self.model.features(batch.target_in, memory, batch.real)
+            targets, copies = _targets(batch, attention)
             return self.model.loss(features, targets, copies=copies)[1]
 
     def _precision(self) -> torch.autocast:
@@ -70,13 +67,12 @@ class Objective:
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
 
 
-def _targets(batch: Batch, attention: Tensor, real: Tensor) -> tuple[Tensor, Copies | None]:
+def _targets(batch: Batch, attention: Tensor) -> tuple[Tensor, Copies | None]:
     """The N target ids of a batch, and for a model that copies what each word may copy.
 
-    Attention (B, T, S) and real (B, T), perhaps with a row more than the batch has.
+    Attention (B, T, S), perhaps with a row more a sentence than the batch has.
     """
-    targets = batch.targets[batch.target_mask]
+    targets = batch.targets[batch.real]
     if batch.copied is None:
         return targets, None
-    copied = batch.copied.unsqueeze(1).expand(-1, real.shape[1], -1)
-    return targets, Copies(attention[real], copied[real])
+    return targets, Copies(attention[batch.real], batch.copied[batch.real[0]])

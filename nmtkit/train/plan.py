@@ -23,7 +23,7 @@ from nmtkit.train.update import Updater
 class Plan:
     """The text of an epoch, its batches in their order, and what teaches the attention.
 
-    `extended`: for a model that copies.
+    `extended`: for a model that copies. `multiple`: what lengths are padded to a multiple of.
     """
 
     epoch: int
@@ -31,6 +31,7 @@ class Plan:
     batches: list[Indices]
     guide: Guide | None = None
     extended: ExtendedVocabulary | None = None
+    multiple: int = 1
 
     def first(self, sentences: int) -> int:
         """The batch to go on with when so many sentences have been read; no text is read for it."""
@@ -40,7 +41,7 @@ class Plan:
     def read(self, number: int, group: Group) -> tuple[Batch, Tensor | None]:
         """A process's share of a batch, perhaps of no sentence, and its guide (B, T, S)."""
         indices = self.batches[number][group.rank :: group.size]
-        batch = Batch.read(self.bitext, indices, self.extended)
+        batch = Batch.read(self.bitext, indices, self.extended, self.multiple)
         lengths = batch.source.shape[1], batch.target_out.shape[1]
         return batch, None if self.guide is None else self.guide.batch(indices, *lengths)
 

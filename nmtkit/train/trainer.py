@@ -20,6 +20,7 @@ from nmtkit.data import MANIFEST, Bitext, PreparedCorpus
 from nmtkit.distributed import group
 from nmtkit.errors import UserError
 from nmtkit.files import sha256
+from nmtkit.models import graphs
 from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.train.guide import Guide, read_valid_gold, read_word_links
 from nmtkit.train.objective import Objective
@@ -239,7 +240,8 @@ class Trainer:
         bitext = self._bitext(epoch)
         lengths = bitext.source_lengths, bitext.target_lengths
         batches = epoch_batches(*lengths, self.size, self.config.seed, epoch)
-        return Plan(epoch, bitext, batches, self._guide(bitext), self.trained.extended)
+        multiple = graphs.LENGTHS if self.config.cuda_graphs else 1
+        return Plan(epoch, bitext, batches, self._guide(bitext), self.trained.extended, multiple)
 
     def _bitext(self, epoch: int) -> Bitext:
         dropout, bitext = self.config.bpe_dropout, self.corpus.train

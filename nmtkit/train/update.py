@@ -70,14 +70,14 @@ class Updater:
                 "shorter sentences (preprocess --max-length)"
             )
         limit = self.config.clip or math.inf
-        norm = float(torch.nn.utils.clip_grad_norm_(self.gradient.parameters, limit))
+        total = torch.nn.utils.clip_grad_norm_(self.gradient.parameters, limit)
+        # Here, once an update, the device is waited for.
+        loss, norm = torch.stack([figures.loss.to(total.device), total.double()]).tolist()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         if math.isfinite(norm):
             self.optimizer.step()
-        return Update(
-            figures.loss, figures.tokens, norm, tuple(figures.split), tuple(figures.left_out)
-        )
+        return Update(loss, figures.tokens, norm, tuple(figures.split), tuple(figures.left_out))
 
 
 def seed_of(seed: int, update: int, rank: int) -> int:
