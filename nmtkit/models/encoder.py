@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nmtkit.models.cells import Cell, make_cell, stacked
+from nmtkit.models.cells import GRU, Cell, make_cell, stacked
 from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import RNNConfig
 
@@ -50,6 +50,33 @@ DIRECTIONS: dict[str, tuple[str, ...]] = {
 }
 
 
+def has_torch_kernel(cell: Cell) -> bool:
+    """Whether `torch_gru` computes this cell."""
+    return isinstance(cell, GRU) and cell.b_candidate is not None
+
+
+def torch_gru(x: Tensor, cell: Cell) -> Tensor:
+    """x (S, B, E) -> h (S, B, H) of a gated unit with reset = after, by torch's kernel (cuDNN).
+
+    Its row blocks are r, z, candidate, and its z takes the OLD state: 1 - σ(a) = σ(-a).
+    """
+    assert cell.b_candidate is not None
+
+    def rows(weight: Tensor) -> Tensor:
+        z, r, candidate = weight.chunk(3)
+        return torch.cat([r, -z, candidate])
+
+    b = torch.cat([cell.b.new_zeros(2 * cell.size), cell.b_candidate])
+    weights = [rows(cell.W), rows(cell.U), rows(cell.b), b]
+    initial = x.new_zeros((1, x.shape[1], cell.size))
+    with torch.autocast(x.device.type, enabled=False):  # the state stays float32
+        given, start = x.to(cell.W.dtype), initial.to(cell.W.dtype)
+        learning = torch.is_grad_enabled()  # cuDNN keeps what the backward pass needs only then
+        found: Tensor
+        found, _ = torch.gru(given, start, weights, True, 1, 0.0, learning, False, False)
+    return found
+
+
 class Encoder(nn.Module):
     """One recurrence a direction; both run as one batched product a position."""
 
@@ -73,14 +100,20 @@ class Encoder(nn.Module):
         """
         order = _reversal(mask)
         forwards = embedded.transpose(0, 1).contiguous()
-        parts = [
-            cell.input_part(forwards if direction == "forward" else _reversed(forwards, order))
-            for direction, cell in zip(self.directions, self.cells, strict=True)
+        read = [
+            forwards if direction == "forward" else _reversed(forwards, order)
+            for direction in self.directions
         ]
-        x = torch.stack(parts)
-        initial = x.new_zeros((len(parts), x.shape[2], self.size))
-        run = recurrence_plain if plain else recurrence
-        states = run(x, initial, stacked(self.cells), dropout)  # (S, directions, B, H)
+        kernel = embedded.is_cuda and dropout is None and has_torch_kernel(self.cells[0])
+        if kernel and not plain:
+            each = [torch_gru(x, cell) for x, cell in zip(read, self.cells, strict=True)]
+            states = torch.stack(each, 1)
+        else:
+            parts = [cell.input_part(x) for x, cell in zip(read, self.cells, strict=True)]
+            x = torch.stack(parts)
+            initial = x.new_zeros((len(parts), x.shape[2], self.size))
+            run = recurrence_plain if plain else recurrence
+            states = run(x, initial, stacked(self.cells), dropout)  # (S, directions, B, H)
         ordered = [
             states[:, g] if direction == "forward" else _reversed(states[:, g], order)
             for g, direction in enumerate(self.directions)
