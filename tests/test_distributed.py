@@ -242,3 +242,38 @@ def test_whether_there_is_a_run_to_resume(tmp_path):
     assert not is_begun(tmp_path / "none")
     (tmp_path / "run" / "checkpoint").mkdir(parents=True)
     assert is_begun(tmp_path / "run")
+
+
+# ----------------------------------------------------------------------------- translate --workers
+
+
+def workers(*arguments: object, stdin: bytes = b"", number: int = 2) -> Done:
+    command = [sys.executable, "-m", "nmtkit", *map(str, arguments), "--workers", str(number)]
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, cwd=ROOT, check=False, timeout=300
+    )
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_workers_give_the_same_bytes(toy, texts, number):
+    from tests.conftest import worked
+
+    options = ["translate", toy.model, "--device", "cpu"]
+    one = worked(*options, "--source", texts[0])
+    done = workers(*options, stdin=texts[0].read_bytes(), number=number)
+    assert (done.code, done.out, done.err) == (0, one, "")
+    assert one.strip()
+
+
+def test_an_error_of_workers_is_one_line(toy):
+    done = workers("translate", toy.model, "--device", "cpu", stdin=b"bada bogi\n\xff\n")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("nmtkit: standard input:2: not UTF-8")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_workers_under_torchrun_are_refused(toy, texts):
+    done = torchrun("nmtkit", "translate", toy.model, "--source", texts[0], "--workers", "2")
+    assert done.code != 0
+    assert "nmtkit: --workers: torchrun has started the processes already" in done.err

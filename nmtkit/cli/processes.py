@@ -6,13 +6,22 @@ Outside torchrun there is one process, and nothing here does anything.
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
 
+from nmtkit.errors import UserError
+
+HOST = "127.0.0.1"
+WORKER = "NMTKIT_WORKER"  # set in processes that `spread` has started
+
+_others: list[subprocess.Popen[bytes]] = []  # those that this one has started
+
 
 def started() -> bool:
-    """Whether torchrun started this process."""
+    """Whether torchrun started this process, or `spread`."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -36,6 +45,35 @@ def join() -> None:
         group()
 
 
+def spread(workers: int) -> None:
+    """Go on as one of so many processes of this command, each with its share of the cores.
+
+    The others begin the command anew, and meet this one here; they end before it does.
+    """
+    if workers == 1 or WORKER in os.environ:
+        return
+    if started():
+        raise UserError("--workers: torchrun has started the processes already: leave it out")
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        port = free.getsockname()[1]
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    common = {"MASTER_ADDR": HOST, "MASTER_PORT": port, "WORLD_SIZE": workers}
+    common |= {"TORCHELASTIC_RUN_ID": "nmtkit", "OMP_NUM_THREADS": threads, WORKER: 1}
+    for number in reversed(range(workers)):
+        own = {**common, "RANK": number, "LOCAL_RANK": number}
+        environment = os.environ | {name: str(value) for name, value in own.items()}
+        if number:
+            command = [sys.executable, "-m", "nmtkit", *sys.argv[1:]]
+            quiet = subprocess.DEVNULL
+            _others.append(subprocess.Popen(command, env=environment, stdin=quiet, stdout=quiet))
+    os.environ.update(environment)
+    import torch
+
+    torch.set_num_threads(threads)
+    join()
+
+
 def fail(text: str, code: int) -> NoReturn:
     """End with this exit code, and tell the user why, unless another process has told him.
 
@@ -49,6 +87,8 @@ def fail(text: str, code: int) -> NoReturn:
 
     if first_to_fail() and text:
         print(text, file=sys.__stderr__, flush=True)
+    for process in _others:
+        process.kill()
     abandon(code)
 
 
@@ -58,3 +98,5 @@ def leave() -> None:
         from nmtkit.distributed import close
 
         close()
+    for process in _others:
+        process.wait()

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nmtkit.cli import processes
 from nmtkit.cli.completion import LENGTH_NORMALISATIONS, one_of
 from nmtkit.cli.output import STREAM, check_outputs
 from nmtkit.cli.translating import Streams, read_dictionary, read_glossary, run
@@ -136,6 +137,9 @@ def translate(
         bool, typer.Option("--int8", help="Compute in 8-bit integers: faster, on a CPU only.")
     ] = False,
     batch: Annotated[int, typer.Option(min=1, help="Sentences searched at once.")] = 64,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes; one a core is faster than one with all cores.")
+    ] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Translate raw text, a line a line: stdin to stdout. A blank line stays blank."""
@@ -195,6 +199,7 @@ def translate(
         markup=markup,
         attention=show_attention,
     )
+    processes.spread(workers)
     run(models, device, Streams(source, prefix, out, alignments), options, n_best is not None)
 
 
