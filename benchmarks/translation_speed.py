@@ -10,6 +10,7 @@ subtracted from the time of the whole file. BLEU is of lowercased tokens, as the
 from __future__ import annotations
 
 import argparse
+import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,12 @@ from nmtkit.corpus import read_lines
 from nmtkit.score import score_text
 
 #: nmtkit's ways to translate: options of the command.
-WAYS: dict[str, Sequence[str]] = {"": (), "int8": ("--int8",)}
+WAYS: dict[str, Sequence[str]] = {
+    "": (),
+    "2 workers": ("--workers", "2"),
+    "int8": ("--int8",),
+    "int8, 2 workers": ("--int8", "--workers", "2"),
+}
 
 
 def bleu(hypotheses: list[str], text: Path) -> float:
@@ -83,7 +89,8 @@ def main() -> None:
     found = {}
     for _ in range(arguments.rounds):
         for name, tool, given, way in systems:
-            outs = [given.folder / f"{name.replace(' ', '-')}.{part}" for part in ("one", "test")]
+            stem = re.sub(r"\W+", "-", name)
+            outs = [given.folder / f"{stem}.{part}" for part in ("one", "test")]
             files = [one, text / "test.en"]
             start, whole = (
                 seconds(tool, given, source, out, arguments.beam, arguments.threads, way)
