@@ -58,16 +58,13 @@ def spread(workers: int) -> None:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
     threads = max(1, (os.cpu_count() or 1) // workers)
-    common = {"MASTER_ADDR": HOST, "MASTER_PORT": port, "WORLD_SIZE": workers}
-    common |= {"TORCHELASTIC_RUN_ID": "nmtkit", "OMP_NUM_THREADS": threads, WORKER: 1}
-    for number in reversed(range(workers)):
-        own = {**common, "RANK": number, "LOCAL_RANK": number}
-        environment = os.environ | {name: str(value) for name, value in own.items()}
-        if number:
-            command = [sys.executable, "-m", "nmtkit", *sys.argv[1:]]
-            quiet = subprocess.DEVNULL
-            _others.append(subprocess.Popen(command, env=environment, stdin=quiet, stdout=quiet))
-    os.environ.update(environment)
+    common = {"MASTER_ADDR": HOST, "MASTER_PORT": str(port), "WORLD_SIZE": str(workers)}
+    common |= {"TORCHELASTIC_RUN_ID": "nmtkit", "OMP_NUM_THREADS": str(threads), WORKER: "1"}
+    os.environ.update(common, RANK="0", LOCAL_RANK="0")
+    command, quiet = [sys.executable, "-m", "nmtkit", *sys.argv[1:]], subprocess.DEVNULL
+    for number in map(str, range(1, workers)):
+        own = {**os.environ, "RANK": number, "LOCAL_RANK": number}
+        _others.append(subprocess.Popen(command, env=own, stdin=quiet, stdout=quiet))
     import torch
 
     torch.set_num_threads(threads)

@@ -20,6 +20,15 @@ KEEP_BYTES = 1 << 28
 Gradients = dict[str, Tensor | None]
 
 
+def _add(
+    keys: Tensor, query: Tensor, V_c: Tensor | None, coverage: Tensor, t: int, out: Tensor
+) -> None:
+    """Keys (B, S, A), the query (B, A) and what coverage (T, B, S) adds at t -> out (B, S, A)."""
+    torch.add(keys, query.unsqueeze(1), out=out)
+    if V_c is not None:
+        out.addcmul_(coverage[t].unsqueeze(2), V_c)
+
+
 class AdditiveForward:
     """v_aᵀ tanh(W_a h + key_j + V_c coverage_j)."""
 
@@ -39,9 +48,7 @@ class AdditiveForward:
         """h (B, D) after dropout -> energies (B, S)."""
         torch.mm(query, self.W_a_T, out=self.queries[t])
         u = self.hidden[t if self.keep else 0]
-        torch.add(self.keys, self.queries[t].unsqueeze(1), out=u)
-        if self.V_c is not None:
-            u.addcmul_(self.coverage[t].unsqueeze(2), self.V_c)
+        _add(self.keys, self.queries[t], self.V_c, self.coverage, t, u)
         return energies_(u, self.v_a)[0]
 
     def attended(self, t: int, weights: Tensor) -> None:
@@ -65,8 +72,7 @@ class AdditiveBackward:
         V_c: Tensor | None,
         saved: tuple[Tensor, ...],
     ) -> None:
-        self.keys, self.W_a, self.v_a, self.V_c = keys, W_a, v_a, V_c
-        self.factor = 4 * v_a
+        self.W_a, self.factor, self.V_c = W_a, 4 * v_a, V_c
         self.queries, self.hidden, self.coverage = saved
         self.kept = len(self.hidden) == len(self.queries)
         if not self.kept:
@@ -79,11 +85,9 @@ class AdditiveBackward:
 
     def step(self, t: int, d_energies: Tensor, d_query: Tensor) -> None:
         """Gradient (B, S) of the energies; that of h after dropout is added to d_query (B, D)."""
-        u, units = self.hidden[t if self.kept else 0], self.v_a.shape[0]
+        u, units = self.hidden[t if self.kept else 0], self.factor.shape[0]
         if not self.kept:
-            torch.add(self.doubled_keys, self.queries[t].unsqueeze(1), out=u)
-            if self.doubled_V_c is not None:
-                u.addcmul_(self.coverage[t].unsqueeze(2), self.doubled_V_c)
+            _add(self.doubled_keys, self.queries[t], self.doubled_V_c, self.coverage, t, u)
             u.sigmoid_()
         d_hidden, d_v = energies_backward(d_energies, u, self.d_hidden)
         self.d_v += d_v

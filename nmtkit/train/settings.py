@@ -71,9 +71,7 @@ class TrainingConfig:
 
     precision: Literal["float32", "bfloat16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    cuda_graphs: bool = (
-        False  # on a GPU: record the recurrences, a graph for all lengths up to 8, …
-    )
+    cuda_graphs: bool = False  # on a GPU: record the recurrences once a shape, and play them
     deterministic: bool = False  # on a GPU only what gives the same bytes again; a CPU does anyway
 
     @property
