@@ -6,6 +6,7 @@ JSON, never pickles. On GPUs tensors go by NCCL, on CPUs by gloo.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import json
@@ -181,13 +182,14 @@ def close() -> None:
                 _store().set("all done", "")
             _store().wait(["all done"], ALONE)
         dist.destroy_process_group()
+        atexit.register(abandon, 0)  # before Python tears down what those threads may still use
 
 
 def abandon(code: int) -> NoReturn:
-    """End this process, which has failed, with this exit code, whatever its threads still do.
+    """End this process of a group with this exit code, whatever its threads still do.
 
-    After the loss of another process the threads of gloo may outlive what they work on: then an
-    ordinary end of Python is an abort (SIGABRT), which hides the failure from torchrun.
+    The threads of gloo may outlive what they work on, above all after the loss of another process:
+    then an ordinary end of Python is an abort (SIGABRT), which hides from torchrun what happened.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
