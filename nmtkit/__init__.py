@@ -4,13 +4,9 @@ In Python: `nmtkit.load(folder)`, see docs/python.md. Importing nmtkit is quick:
 looked up in nmtkit.api, which needs torch, when one is first asked for.
 """
 
-import os
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-
-# Large tensors of the CPU in huge pages: training is some percent faster. Torch asks for it once.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 __all__ = ["Aligned", "LogProbability", "Model", "Output", "UserError", "__version__", "load"]
 

@@ -17,9 +17,10 @@ from nmtkit.errors import UserError
 from nmtkit.models import ARCHITECTURES, blank_model, build_model
 from nmtkit.models.aligner import Aligner
 from nmtkit.models.rnnsearch import RNNsearchConfig
-from nmtkit.models.seq2seq import AnySeq2Seq, Seq2Seq
+from nmtkit.models.seq2seq import AnySeq2Seq, Seq2Seq, at
 from nmtkit.vocabulary import BOS, EOS, PAD, UNK
 from tests import reference_rnnsearch as reference
+from tests.draw import Draw
 
 # Sizes all different where they may be, so that mixed-up dimensions cannot pass.
 SIZES = {"embedding": 3, "encoder_hidden": 2, "hidden": 4, "maxout": 2}
@@ -382,3 +383,17 @@ def test_attention_consumes_a_word_where_the_model_says(model: AnySeq2Seq) -> No
         consumed = i - 1 + model.consumed_shift
         assert torch.equal(before[:consumed], after[:consumed])
         assert (before[consumed] - after[consumed]).abs().max() > 1e-6
+
+
+def test_real_targets_are_chosen_from_both_layouts() -> None:
+    draw = Draw()
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    real = tuple(mask.nonzero().unbind(1))
+    for x in (draw(2, 3, 4), draw(3, 2, 4).transpose(0, 1), draw(2, 1, 4).expand(2, 3, 4)):
+        given = x.detach().requires_grad_()
+        found, expected = at(real, given), given[real]
+        close(found, expected)
+        d = draw(5, 4)
+        gradients = [torch.autograd.grad(y, given, d)[0] for y in (found, expected)]
+        close(*gradients)
+    assert at(None, given) is given

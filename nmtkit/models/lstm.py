@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmtkit.models.output import TiedOutput
-from nmtkit.models.seq2seq import MOST_LAYERS, MemoryT, Real, Seq2Seq, StateT
+from nmtkit.models.seq2seq import MOST_LAYERS, MemoryT, Real, Seq2Seq, StateT, at
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ class LSTMModel(Seq2Seq[MemoryT, StateT]):
 
     def _read_out(self, top: Tensor, real: Real | None) -> Tensor:
         """The top layer (B, T, D), of these positions only -> what the output layer reads."""
-        chosen = top if real is None else top[real]
-        return F.dropout(chosen, self.config.dropout_readout, self.training)
+        return F.dropout(at(real, top), self.config.dropout_readout, self.training)
 
     @torch.no_grad()
     def initialise(self) -> None:

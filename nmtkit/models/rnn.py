@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmtkit.models.cells import LSTM
+from nmtkit.models.maxout import maxout
 from nmtkit.models.seq2seq import MemoryT, Seq2Seq, StateT
 from nmtkit.vocabulary import BOS, PAD
 
@@ -105,7 +106,7 @@ class Readout(nn.Module):
         """The three parts' sum (…, 2L), of tanh (…, L) -> (…, L)."""
         if self.kind == "tanh":
             return torch.tanh(both)
-        return torch.maximum(both[..., 0::2], both[..., 1::2])
+        return maxout(both)
 
 
 class RNNModel(Seq2Seq[MemoryT, StateT]):

@@ -25,7 +25,7 @@ from nmtkit.models.cells import GRU, stacked
 from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as PRESETS
 from nmtkit.models.rnn import Readout, RNNConfig, RNNModel
-from nmtkit.models.seq2seq import Memory, Real, Rows, no_attention
+from nmtkit.models.seq2seq import Memory, Real, Rows, at, no_attention
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         x = x + F.linear(memory.context, W[:, size:])
         states = self._run(self.decoder_gru, x, memory.initial).transpose(0, 1)  # (B, T, D)
         contexts = memory.context.unsqueeze(1).expand(-1, target_in.shape[1], -1)
-        seen = [part if real is None else part[real] for part in (states, words, contexts)]
+        seen = [at(real, part) for part in (states, words, contexts)]
         readout = F.dropout(self.readout(*seen), self.config.dropout_readout, self.training)
         return readout, no_attention(memory.mask, readout, *target_in.shape)
 

@@ -48,7 +48,7 @@ from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as RNN_PRESETS
 from nmtkit.models.rnn import Presets, Readout, RNNConfig, RNNModel
 from nmtkit.models.rnnsearch_stepping import RNNsearchStepper
-from nmtkit.models.seq2seq import Memory, Real, Rows, no_attention
+from nmtkit.models.seq2seq import Memory, Real, Rows, at, no_attention
 from nmtkit.models.stepping import Stepper
 from nmtkit.vocabulary import BOS
 
@@ -279,9 +279,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         states, contexts, weights = run(consumed, memory, dropout)
         if config.order in ("appendix", "groundhog"):
             states = torch.cat([memory.initial.unsqueeze(0), states[:-1]])
-        seen = [part.transpose(0, 1) for part in (states, words, contexts)]
-        if real is not None:
-            seen = [part[real] for part in seen]
+        seen = [at(real, part.transpose(0, 1)) for part in (states, words, contexts)]
         readout = F.dropout(self.readout(*seen), config.dropout_readout, self.training)
         return readout, weights.transpose(0, 1)
 

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from nmtkit.models.attention import mask_bias
 from nmtkit.models.copying import Copying
 from nmtkit.models.output import TiedOutput, check_one_vocabulary
-from nmtkit.models.seq2seq import MOST_LAYERS, Memory, Real, Rows, Seq2Seq
+from nmtkit.models.seq2seq import MOST_LAYERS, Memory, Real, Rows, Seq2Seq, at
 from nmtkit.models.transformer_layers import (
     AlignmentHead,
     DecoderLayer,
@@ -254,7 +254,7 @@ class Transformer(Seq2Seq[SourceMemory, Past]):
             x, found = self._look(n, layer.read(x), memory)
             attention = attention if found is None else found
         assert attention is not None
-        return self.decoder_norm(x if real is None else x[real]), attention
+        return self.decoder_norm(at(real, x)), attention
 
     def _look(self, n: int, x: Tensor, memory: SourceMemory) -> tuple[Tensor, Tensor | None]:
         """Decoder layer n, from 0, after its self-attention: (B, T, D) -> (B, T, D), attention.

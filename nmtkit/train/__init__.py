@@ -16,6 +16,7 @@ from nmtkit.data import PreparedCorpus, lines_path
 from nmtkit.distributed import group
 from nmtkit.errors import UserError
 from nmtkit.files import check_entries, check_output_folder, output_folder, resolved
+from nmtkit.memory import keep_freed_memory
 from nmtkit.models import AnyConfig, build_model, graphs
 from nmtkit.train.em import EMConfig
 from nmtkit.train.em_run import EMRun
@@ -168,6 +169,8 @@ def _run(
     corpus = PreparedCorpus.open(Path(settings.data))
     training = settings.training
     device = devices.resolve(training.device)
+    if device.type == "cpu":
+        keep_freed_memory()
     texts = corpus.source_text, corpus.target_text
     vocabularies = [vocabulary_of(text, corpus.folder) for text in texts]
     _check_tied(settings.model, vocabularies, corpus.folder)
