@@ -18,6 +18,7 @@ from limit import tokens_a_second
 from sizes import BATCH, SIZES, Size
 from torch import Tensor
 
+from nmtkit.memory import keep_freed_memory
 from nmtkit.models import build_model
 from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from nmtkit.search import SearchOptions, beam_search
@@ -58,6 +59,20 @@ def ids(sentences: int, length: int, vocabulary: int) -> Tensor:
     return found
 
 
+def update(
+    model: RNNsearch, optimizer: torch.optim.Optimizer, sources: Tensor, targets: Tensor
+) -> None:
+    """One step, for sentences without padding."""
+    inputs = torch.cat([torch.full((len(targets), 1), BOS), targets[:, :-1]], 1)
+    real = torch.ones_like(targets).nonzero(as_tuple=True)
+    optimizer.zero_grad(set_to_none=True)
+    features, _ = model.features(inputs, model.encode(sources, torch.ones_like(sources) > 0), real)
+    loss, _ = model.loss(features, targets[real])
+    (loss / targets.numel()).backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+
 def training(
     size: Size, source: int, target: int, vocabulary: int, batch: int, updates: int
 ) -> float:
@@ -65,18 +80,10 @@ def training(
     model = model_of(size, vocabulary).train()
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     sources, targets = ids(batch, source, vocabulary), ids(batch, target, vocabulary)
-    inputs = torch.cat([torch.full((batch, 1), BOS), targets[:, :-1]], 1)
-    mask = torch.ones_like(sources) > 0
-    real = torch.ones_like(targets).nonzero(as_tuple=True)
     times = []
     for _ in range(updates + 2):
         began = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        features, _ = model.features(inputs, model.encode(sources, mask), real)
-        loss, _ = model.loss(features, targets[real])
-        (loss / targets.numel()).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        update(model, optimizer, sources, targets)
         times.append(time.perf_counter() - began)
     return batch * target / statistics.median(times[2:])
 
@@ -102,6 +109,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=6)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    keep_freed_memory()  # as train does
     usual = {"source": SOURCE, "target": TARGET, "vocabulary": VOCABULARY, "batch": BATCH}
     print("what\tvalue\ttokens/s\tlimit\t%")
     for what, values in CHANGES.items():

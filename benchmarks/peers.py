@@ -9,11 +9,13 @@ by length.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sizes import BATCH, Size
@@ -36,6 +38,8 @@ class Run:
     every: int = 0
     dropout: float = 0.0
     rate: float = 5e-4
+    smoothing: float = 0.0  # of labels
+    more: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # nmtkit's, by table
 
 
 class Tool(ABC):
@@ -100,27 +104,30 @@ class Nmtkit(Tool):
 
     def train(self, run: Run) -> list[str]:
         size = run.size
-        model = {
+        model: dict[str, object] = {
+            "architecture": "rnnsearch",
             "embedding": size.embedding,
             "encoder_hidden": size.encoder,
             "hidden": size.hidden,
             "attention_units": size.attention,
             "maxout": size.maxout,
-            "initialisation": '"glorot"',
+            "initialisation": "glorot",
             "dropout_embedding": run.dropout,
             "dropout_readout": run.dropout,
         }
-        training = {
+        training: dict[str, object] = {
             "updates": run.updates,
             "learning_rate": run.rate,
             "batch_sentences": BATCH,
+            "label_smoothing": run.smoothing,
             "patience": 0,
             "valid_every": run.every or run.updates + 1,
             "average": 1000 if run.every else 1,  # keeps every model
         }
-        lines = [f'data = "{run.text / "prepared"}"', "[model]", 'architecture = "rnnsearch"']
-        lines += [f"{key} = {value}" for key, value in model.items()]
-        lines += ["[training]", *(f"{key} = {value}" for key, value in training.items())]
+        lines = [f'data = "{run.text / "prepared"}"']
+        for name, table in {"model": model, "training": training}.items():
+            chosen = table | dict(run.more.get(name, {}))
+            lines += [f"[{name}]", *(f"{key} = {json.dumps(chosen[key])}" for key in chosen)]
         (run.folder / "recipe.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
         runner = str(HERE / "train_nmtkit.py")
         return [self.python, runner, str(run.folder), str(run.report)]
@@ -204,6 +211,7 @@ class OpenNMT(Tool):
             "max_grad_norm": 1,
             "dropout": f"[{run.dropout}]",
             "dropout_steps": "[0]",
+            "label_smoothing": run.smoothing,
             "param_init": 0.1,
             "seed": 1,
         }
@@ -282,6 +290,7 @@ runpy.run_module("joeynmt", run_name="__main__")
             "REPORT": run.report,
             "RATE": run.rate,
             "DROPOUT": run.dropout,
+            "SMOOTHING": run.smoothing,
             "BATCH": BATCH,
             "EMBEDDING": size.embedding,
             "ENCODER": size.encoder,

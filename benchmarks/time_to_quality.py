@@ -1,17 +1,25 @@
 """What a user feels: BLEU over minutes of training, beside other tools.
 
-    python time_to_quality.py TEXT WORK [--peers FOLDER] [--updates 4000] [--plot curve.png]
+    python time_to_quality.py TEXT WORK [--peers FOLDER] [--minutes 16] [--plot curve.png]
 
 Each tool trains its small network alone on the machine, and leaves a checkpoint every so many
 updates; then each checkpoint translates test_2016_flickr with beam 5. A checkpoint's minutes are
 the updates before it at the tool's median speed: time for validation is nobody's. BLEU is of
 lowercased tokens.
+
+All have the same text, sizes, batches, dropout, label smoothing and rate. nmtkit is there once more
+as its recipes train: fresh parameters of unit variance, and a higher rate that falls to nothing, so
+that its last checkpoint is the one that counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from peers import TOOLS, Run, Tool
@@ -21,10 +29,37 @@ from watch import rate, run
 
 from nmtkit.files import atomic_writer
 
+GOAL = 37  # BLEU: the dotted line of the plot
+EVERY = 363  # updates between checkpoints: an epoch
 
-def curve(tool: Tool, given: Run, threads: int) -> list[tuple[float, float]]:
+
+@dataclass(frozen=True)
+class Way:
+    """How a tool trains. `updates`: about so many a minute it makes on two cores with AVX-512."""
+
+    tool: str
+    updates: int
+    rate: float = 1e-3
+    more: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    part: float = 1.0  # of the minutes
+
+
+RECIPE: dict[str, dict[str, object]] = {
+    "model": {"initialisation": "unit"},
+    "training": {"schedule": "cosine", "warmup": 200},
+}
+WAYS = {
+    "nmtkit": Way("nmtkit", 210, 4e-3, RECIPE, 0.5),
+    "nmtkit, as the others": Way("nmtkit", 210),
+    "opennmt": Way("opennmt", 130),
+    "joeynmt": Way("joeynmt", 90),
+}
+
+
+def curve(name: str, tool: Tool, given: Run, threads: int) -> list[tuple[float, float]]:
     """(minutes, BLEU) of every checkpoint."""
-    given.folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(given.folder, ignore_errors=True)
+    given.folder.mkdir(parents=True)
     watched = run(tool.train(given), threads, given.folder / "log")
     if watched.status:
         raise SystemExit(f"error: {tool.name} failed: see {given.folder / 'log'}")
@@ -37,7 +72,7 @@ def curve(tool: Tool, given: Run, threads: int) -> list[tuple[float, float]]:
         if run(command, threads, out.with_suffix(".log")).status:
             raise SystemExit(f"error: {tool.name} failed: see {out.with_suffix('.log')}")
         points.append((updates / speed / 60, bleu(tool.output(out), given.text)))
-        print(f"{tool.name}\t{points[-1][0]:.2f}\t{points[-1][1]:.2f}", flush=True)
+        print(f"{name}\t{points[-1][0]:.2f}\t{points[-1][1]:.2f}", flush=True)
     return points
 
 
@@ -51,7 +86,7 @@ def plot(curves: dict[str, list[tuple[float, float]]], path: Path) -> None:
     axes = figure.add_subplot()
     for (name, points), marker in zip(curves.items(), "os^Dv", strict=False):
         axes.plot(*zip(*points, strict=True), marker=marker, markersize=4, label=name)
-    axes.axhline(37, color="black", linewidth=0.6, linestyle=":")
+    axes.axhline(GOAL, color="black", linewidth=0.6, linestyle=":")
     axes.set_xlabel("minutes of training")
     axes.set_ylabel("BLEU")
     axes.set_xlim(left=0)
@@ -67,20 +102,32 @@ def main() -> None:
     parser.add_argument("text", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("--peers", type=Path, default=Path("peers"))
-    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
-    parser.add_argument("--updates", type=int, default=4000, help="of each tool")
-    parser.add_argument("--every", type=int, default=363, help="updates between checkpoints")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--minutes", type=float, default=16, help="of each, about")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
     text, work = arguments.text.resolve(), arguments.work.resolve()
     curves = {}
-    for name in arguments.tools:
-        tool = TOOLS[name](arguments.peers.resolve())
+    for name in arguments.ways:
+        way = WAYS[name]
+        tool = TOOLS[way.tool](arguments.peers.resolve())
         tool.install()
-        folder, every = work / f"quality-{name}", arguments.every
-        given = Run(text, folder, SIZES["small"], arguments.updates, 20, every, 0.2, 1e-3)
-        curves[name] = curve(tool, given, arguments.threads)
+        folder = work / f"quality-{re.sub(r'[^a-z]+', '-', name)}"
+        updates = EVERY * max(1, round(arguments.minutes * way.part * way.updates / EVERY))
+        given = Run(
+            text,
+            folder,
+            SIZES["small"],
+            updates,
+            report=20,
+            every=EVERY,
+            dropout=0.2,
+            rate=way.rate,
+            smoothing=0.1,
+            more=way.more,
+        )
+        curves[name] = curve(name, tool, given, arguments.threads)
     with atomic_writer(work / "curves.json") as file:
         json.dump(curves, file)
     if arguments.plot:

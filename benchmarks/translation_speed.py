@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +43,8 @@ def trained(tool: Tool, text: Path, work: Path, size: str, updates: int, threads
     folder = work / f"{tool.name}-{size}-{updates}"
     given = Run(text, folder, SIZES[size], updates, 50, every=updates, dropout=0.2, rate=1e-3)
     if updates not in tool.checkpoints(given):
-        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
+        folder.mkdir(parents=True)
         if run(tool.train(given), threads, folder / "log").status:
             raise SystemExit(f"error: {tool.name} failed: see {folder / 'log'}")
     return given

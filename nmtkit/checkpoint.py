@@ -155,9 +155,11 @@ def load_all(folders: Sequence[Path], device: torch.device) -> list[Trained]:
     first = models[0]
     for other in models[1:]:
         for side in ("source", "target"):
-            if getattr(first, side).vocabulary != getattr(other, side).vocabulary:
+            ours, theirs = getattr(first, side), getattr(other, side)
+            if ours.parts != theirs.parts:
+                what = "text treatment" if ours.vocabulary == theirs.vocabulary else "vocabulary"
                 raise UserError(
-                    f"{other.folder}: its {side} vocabulary is not that of {first.folder}: "
+                    f"{other.folder}: its {side} {what} is not that of {first.folder}: "
                     "an ensemble needs models trained on one prepared corpus"
                 )
     return models

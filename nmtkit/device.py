@@ -25,7 +25,7 @@ def resolve(name: str) -> torch.device:
     if number >= gpus:
         raise UserError(
             f"process {number + 1} of this machine has no GPU of its own, there are {gpus}: start "
-            f"torchrun with --nproc-per-node {gpus}, or say --device cpu"
+            "no more processes (--nproc-per-node, --workers), or say --device cpu"
         )
     if number:
         torch.cuda.set_device(number)  # what "cuda" means from here on

@@ -168,10 +168,13 @@ def first_to_fail() -> bool:
     """
     if not _several():
         return True
+    main = os.environ["RANK"] == "0"
+    if not dist.is_initialized():  # they have not met: the main process may hope that all fail
+        return main
     try:
-        return bool(dist.is_initialized() and _store().add("failed", 1) == 1)
+        return bool(_store().add("failed", 1) == 1)
     except (RuntimeError, ValueError):  # where even torchrun is gone
-        return os.environ["RANK"] == "0"
+        return main
 
 
 def close() -> None:

@@ -13,7 +13,7 @@ from nmtkit.batches import Batch, BatchSize, check_length, length_sorted
 from nmtkit.checkpoint import Trained, extended_vocabulary
 from nmtkit.errors import UserError
 from nmtkit.progress import Progress, silent
-from nmtkit.search import force_decode
+from nmtkit.search import check_length_penalty, force_decode
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,22 @@ def log_probabilities(
     pairs: Iterable[tuple[str, str]],
     options: LikelihoodOptions,
     progress: Progress = silent,
+    first: int = 0,
 ) -> Iterator[LogProbability]:
     """One for every pair of raw lines, in order; of an ensemble, of its mean probability.
 
-    An empty source counts as a sentence of nothing but its end.
+    An empty source counts as a sentence of nothing but its end. `first`: the number of the first
+    pair, from 0, for messages.
     """
     source, target = models[0].source, models[0].target
     extended = extended_vocabulary(models)
     device = models[0].device
-    stream, first = iter(progress(pairs, "scoring")), 1
+    stream = iter(progress(pairs, "scoring"))
     while some := list(islice(stream, options.read_ahead)):
         cut = [(source.numbers(s), target.numbers(t)) for s, t in some]
         found = [LogProbability(0.0, 0)] * len(some)
         longer = [max(map(len, pair)) for pair in cut]
-        for number, length in enumerate(longer, first):
+        for number, length in enumerate(longer, first + 1):
             check_length(length, f"pair {number}")
         first += len(some)
         for rows in length_sorted(longer, options.batch):
@@ -76,6 +78,7 @@ def perplexity(found: Iterable[LogProbability]) -> float:
 # ----------------------------------------------------------------------------------- n-best lists
 
 BARS = "|||"
+ESCAPED_BARS = "&#124;" * 3  # as Moses writes them in a text
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,7 @@ class NBestOptions:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[^\s=|]+", self.feature):
             raise ValueError(f"a feature's name has no space, = or |, got {self.feature!r}")
-        if not (math.isfinite(self.length_penalty) and self.length_penalty >= 0):
-            raise ValueError(f"length_penalty must be 0 or more, got {self.length_penalty}")
+        check_length_penalty(self.length_penalty)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class _Entry:
 
     @property
     def text(self) -> str:
-        return self.fields[1].strip(" ")
+        return self.fields[1].strip(" ").replace(ESCAPED_BARS, BARS)
 
     def rescored(self, found: LogProbability, options: NBestOptions) -> tuple[float, str]:
         """The value to rank by, and the line with the feature added."""

@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.align import available_rows, rows_of, turned
+from nmtkit.align import common_rows, rows_of, turned
+from nmtkit.align.reading import available_rows
 from nmtkit.checkpoint import Trained
 from nmtkit.errors import UserError
 from nmtkit.models import AnyModel, blank_model
@@ -251,3 +252,14 @@ def test_models_that_only_align_have_no_choice_of_rows() -> None:
     for rows in ("next", "consumed", "head"):
         with pytest.raises(UserError, match=f"models/fixed: .* leave out --rows {rows}"):
             rows_of(aligner, rows)
+
+
+def test_rows_that_several_models_have() -> None:
+    headed = trained(build(("rnnsearch", HEADED)))
+    headless = trained(build(("rnnsearch", {**HEADED, "alignment_head": False})))
+    aligner = trained(blank_model(IBM1Config(), 9, 9))
+    plain = ("predicting", "next", "consumed")
+    assert common_rows([aligner]) == ("predicting",)
+    assert common_rows([aligner, headless]) == plain
+    assert common_rows([headed, headed]) == (*plain, "head")
+    assert common_rows([headed, headless]) == common_rows([headless, headed]) == (None, *plain)

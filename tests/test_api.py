@@ -255,7 +255,7 @@ def test_models_that_cannot(folder):
         ({"batch": 0}, ValueError, "batch must be at least 1, got 0"),
         ({"n_best": 0}, ValueError, r"n_best must be from 1 to beam \(5\), got 0"),
         ({"n_best": 6}, ValueError, r"n_best must be from 1 to beam \(5\), got 6"),
-        ({"length_penalty": -1}, ValueError, "length_penalty must be 0 or more, got -1"),
+        ({"length_penalty": -1}, ValueError, "length_penalty must be from 0 to 20, got -1"),
         ({"links": True}, ValueError, "links=True is for outputs, not texts"),
         ({"attention": True}, ValueError, "attention=True is for outputs"),
         ({"prefixes": ["", ""]}, ValueError, "0 lines need as many prefixes, not 2"),

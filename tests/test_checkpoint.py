@@ -260,6 +260,17 @@ def test_an_ensemble_needs_one_prepared_corpus(model, toy):
         load_all([toy.model, toy.reverse], CPU)
 
 
+def test_an_ensemble_reads_its_text_alike(toy, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(toy.model, other)
+    path = other / "text.json"
+    given = json.loads(path.read_text())
+    given["source"]["case"] = "lower" if given["source"]["case"] == "keep" else "keep"
+    path.write_text(json.dumps(given))
+    with pytest.raises(UserError, match="its source text treatment is not that of"):
+        load_all([toy.model, other], CPU)
+
+
 def test_a_side_without_vocabulary(model):
     whole = load(model, CPU)
     bare = Trained(whole.folder, whole.model, Text(whole.source.config), whole.target)

@@ -189,10 +189,14 @@ def test_translate_refuses(toy, tmp_path):
         (("--replace-unknown", "--dictionary", tmp_path / "no"), "cannot read"),
         (("--n-best", 6), "--n-best 6 needs at least --beam 6, not 5"),
         (("--rows", "nxt"), "unknown row reading 'nxt': did you mean 'next'"),
-        (("--length-penalty", "inf"), "length_penalty must be 0 or more"),
+        (("--rows", "next"), "--rows is of the attention, which nothing reads"),
+        (("--rows", "head", "--show-attention"), "it has no alignment head to read"),
+        (("--length-penalty", "inf"), "length_penalty must be from 0 to 20"),
+        (("--length-penalty", "21"), "length_penalty must be from 0 to 20"),
         (("--length-normalisation", "gmnt"), "unknown length normalisation 'gmnt': did you mean"),
         (("--coverage-penalty", "inf"), "coverage_penalty must be 0 or more"),
         (("--alignments", tmp_path / "out"), "--alignments and --out cannot both be"),
+        (("--alignments", f"{tmp_path}/./out"), "--alignments and --out cannot both be"),
     ):
         assert message in failed(*given, *options, stdin=f"{SOURCE[0]}\n")
         assert (tmp_path / "out").read_bytes() == before

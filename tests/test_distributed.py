@@ -273,6 +273,65 @@ def test_an_error_of_workers_is_one_line(toy):
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("option", ["--dictionary", "--glossary"])
+def test_a_table_from_stdin_reaches_every_worker(toy, tmp_path, option):
+    """Words that only the table can have given, in the lines of both halves."""
+    word = toy.common[0][0].split(" ")[0]
+    source = write(tmp_path / "s", [word if option == "--glossary" else "nowhere"] * 6)
+    more = ["--replace-unknown"] if option == "--dictionary" else []
+    given = ["translate", toy.model, "--device", "cpu", "--source", source, *more, option, "-"]
+    table = f"nowhere\tirgendwo\n{word}\tirgendwo\n".encode()
+    done = workers(*given, stdin=table)
+    assert done.code == 0, done.err
+    lines = done.out.split("\n")[:-1]
+    assert len(lines) == 6
+    assert all("irgendwo" in line for line in lines)
+
+
+def test_modules_in_the_present_folder_are_not_taken(toy, texts, tmp_path):
+    write(tmp_path / "random.py", ["raise SystemExit(3)"])
+    script = Path(sys.executable).with_name("nmtkit")
+    given = ["translate", toy.model, "--source", texts[0], "--device", "cpu", "--workers", "2"]
+    command = [str(script), *map(str, given)]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, check=False, timeout=120)
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+    assert done.stdout
+
+
+def test_a_worker_that_does_not_begin_is_no_reason_to_wait(toy, texts):
+    program = (
+        "import sys\nfrom nmtkit.cli import main, processes\n"
+        "processes._command = lambda: [sys.executable, '-c', 'raise SystemExit(3)']\nmain()"
+    )
+    given = ["translate", toy.model, "--source", texts[0], "--device", "cpu", "--workers", "2"]
+    command = [sys.executable, "-c", program, *map(str, given)]
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, check=False, timeout=120)
+    assert done.returncode == 1
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith("nmtkit: --workers: a process ended before it began (exit status 3)")
+
+
+def test_before_they_have_met_the_main_process_tells(monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        assert first_to_fail() == (rank == "0")
+
+
+def test_one_process_preprocesses(toy, texts, tmp_path):
+    sides = [write(tmp_path / f"train.{end}", ["a b c"] * 9) for end in ("aa", "zz")]
+    given = ["--source-lang", "aa", "--target-lang", "zz", "--train", tmp_path / "train"]
+    done = torchrun("nmtkit", "preprocess", *given, "--out", tmp_path / "out", "--workers", "1")
+    assert done.code == 0, done.err
+    assert (tmp_path / "out" / "manifest.json").is_file()
+    sides[0].write_bytes(b"a\xff\n")
+    done = torchrun("nmtkit", "preprocess", *given, "--out", tmp_path / "no", "--workers", "1")
+    assert done.code != 0
+    assert "nmtkit: " in done.err
+    assert not (tmp_path / "no").exists()
+
+
 def test_workers_under_torchrun_are_refused(toy, texts):
     done = torchrun("nmtkit", "translate", toy.model, "--source", texts[0], "--workers", "2")
     assert done.code != 0

@@ -7,19 +7,22 @@ import math
 
 import pytest
 
+from nmtkit.align import AlignOptions, align
 from nmtkit.batches import BatchSize
 from nmtkit.checkpoint import Trained, load
+from nmtkit.cli.translating import _listed
 from nmtkit.errors import UserError
 from nmtkit.likelihood import (
     LikelihoodOptions,
     LogProbability,
     NBestOptions,
+    _entries,
     log_probabilities,
     perplexity,
     rescore,
 )
 from nmtkit.search import SearchOptions
-from nmtkit.translate import TranslateOptions, translate
+from nmtkit.translate import Output, TranslateOptions, translate
 from tests.conftest import failed, misused, raw, worked, write
 from tests.micro import CPU
 
@@ -174,3 +177,19 @@ def test_options_of_lists(toy, tmp_path):
     assert "only one of --source and --n-best" in failed(*call[:-1], "-", "--n-best", "-")
     assert "not JSON" in misused(*call, "--n-best", one, "--json")
     assert "--keep-order is for --n-best" in misused(*call, "--target", one, "--keep-order")
+
+
+def test_bars_in_a_text_are_written_as_moses_does(trained):
+    output = Output("a ||| b | c", -1.5, -0.5)
+    line = _listed(3, output)
+    assert line == "3 ||| a &#124;&#124;&#124; b | c ||| LogProb= -1.500000 ||| -0.500000\n"
+    ((_, entry),) = _entries([line.rstrip("\n")], "Rescored", "list")
+    assert entry.text == output.text
+
+
+def test_a_part_of_the_pairs_has_its_own_numbers(trained, toy):
+    pairs = [("a", "b"), ("a", "b " * 5001)]
+    with pytest.raises(UserError, match=r"^pair 9: "):
+        list(log_probabilities([trained], pairs, LikelihoodOptions(), first=7))
+    with pytest.raises(UserError, match=r"^pair 9: "):
+        list(align([trained], pairs, AlignOptions(), first=7))

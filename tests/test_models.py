@@ -395,5 +395,5 @@ def test_real_targets_are_chosen_from_both_layouts() -> None:
         close(found, expected)
         d = draw(5, 4)
         gradients = [torch.autograd.grad(y, given, d)[0] for y in (found, expected)]
-        close(*gradients)
+        close(gradients[0], gradients[1])
     assert at(None, given) is given

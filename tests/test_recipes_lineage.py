@@ -70,6 +70,33 @@ def test_the_tables(report, tmp_path):
     assert rows[3] == "| luong `cell=lstm` | 0.02 | 2.0 | 20 | 3.500 | 12.50 | +2.50 | 40.00 |"
 
 
+def test_what_is_kept_of_bleu_at_length(report):
+    buckets = [{"shortest": n, "value": bleu} for n, bleu in ((1, 30.0), (11, 20.0), (41, 5.0))]
+    assert report.share_kept(buckets) == ["25"]
+    assert report.share_kept(buckets[:2]) == []
+
+
+def test_joined_captions(tmp_path):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    out.mkdir()
+    for language in ("en", "de"):
+        for part, count in (("train", 11), ("val", 4), ("test_2016_flickr", 5)):
+            lines = "".join(f"{language}{number}\n" for number in range(count))
+            (data / f"{part}.{language}").write_text(lines, encoding="utf-8")
+    command = [sys.executable, str(FOLDER / "joined.py"), str(data), str(out), "--passes", "2"]
+    subprocess.run(command, check=True)
+    found = {path.name: path.read_text(encoding="utf-8") for path in out.iterdir()}
+    train = found["joined.train.en"].splitlines()
+    assert [len(line.split(" ")) for line in train] == [1, 2, 3, 4, 1] * 2
+    for half in (train[:5], train[5:]):
+        assert sorted(" ".join(half).split(" ")) == sorted(f"en{n}" for n in range(11))
+    assert found["joined.train.de"] == found["joined.train.en"].replace("en", "de")
+    wanted = ["de0", "de1", "de2", "de3", "de4", "de0 de1", "de2 de3", "de0 de1 de2"]
+    assert found["joined.test.de"].splitlines() == [*wanted, "de0 de1 de2 de3"]
+    assert len(found["joined.valid.en"].splitlines()) == 4 + 2 + 1 + 1
+
+
 def test_what_is_not_made_yet_is_named(report, tmp_path):
     with pytest.raises(report.UserError, match="gnmt: not made yet"):
         report.read_run(tmp_path, "captions", "gnmt")
@@ -90,6 +117,8 @@ def test_the_recipe_knows_every_system(report):
     text = (FOLDER / "Makefile").read_text(encoding="utf-8")
     assert f"SYSTEMS := {' '.join(report.SYSTEMS)}\n" in text
     assert f"ROWS := {' '.join(report.ROWS)}\n" in text
+    assert f"CORPORA := {' '.join(report.TITLES)}\n" in text
+    assert f"LONG := {' '.join(report.LONG)}\n" in text
     for system in report.SYSTEMS:
         assert (FOLDER / f"{system}.toml").is_file()
 

@@ -71,6 +71,11 @@ def test_the_rate_follows_the_schedule(micro, tmp_path):
 
     run(micro, tmp_path / "m", "updates=6", "warmup=3", "learning_rate=0.6", reporter=Watching())
     assert rates == pytest.approx([0.2, 0.4, 0.6, 0.6, 0.6, 0.6])
+    rates.clear()
+    cosine = ("updates=4", "schedule=cosine", "learning_rate=0.6")
+    run(micro, tmp_path / "c", *cosine, reporter=Watching())
+    done = [1 / 4, 2 / 4, 3 / 4, 1]
+    assert rates == pytest.approx([0.3 * (1 + math.cos(math.pi * part)) for part in done])
 
 
 def follow(losses: list[float], subject: Trainer) -> list[int]:

@@ -42,7 +42,7 @@ class Choice:
     @property
     def arguments(self) -> str:
         """The options of the command line that repeat the choice."""
-        said = [f"--rows {self.options.rows}"]
+        said = [] if self.options.rows is None else [f"--rows {self.options.rows}"]
         if not (self.two and self.options.symmetrize in BOTH):
             said.append(f"--method {self.options.method}")
         if self.options.threshold is not None:
@@ -56,7 +56,7 @@ class Choice:
 class Space:
     """What is tried: the row readings, and the ways to put two directions together."""
 
-    rows: Sequence[str]
+    rows: Sequence[str | None]  # None: each model's own
     symmetrize: Sequence[str]
 
 

@@ -59,16 +59,18 @@ def align(
     options: AlignOptions,
     progress: Progress = silent,
     reverse: Sequence[Trained] = (),
+    first: int = 0,
 ) -> Iterator[Aligned]:
     """The links of every pair of lines, in order.
 
     `models` is one model or an ensemble, and so is `reverse`, of the other direction. Both read
-    the pairs `read_ahead` at a time, so that memory does not grow with their number.
+    the pairs `read_ahead` at a time, so that memory does not grow with their number. `first`: the
+    number of the first pair, from 0, for messages.
     """
-    stream, first = iter(progress(pairs, "aligning")), 1
+    stream = iter(progress(pairs, "aligning"))
     while some := list(islice(stream, options.read_ahead)):
         sides = _segmented(models[0], some, options)
-        for number, lines in enumerate(sides, first):
+        for number, lines in enumerate(sides, first + 1):
             check_length(max(len(line.ids) for line in lines), f"pair {number}")
         first += len(some)
         forwards = read_attention(models, sides, options)

@@ -108,6 +108,18 @@ def available_rows(trained: Trained) -> tuple[str, ...]:
     return (*SHIFTS, HEAD) if trained.model.head is not None else tuple(SHIFTS)
 
 
+def common_rows(models: Sequence[Trained]) -> tuple[str | None, ...]:
+    """The row readings that all models have; None, each model's own, where these differ.
+
+    Models that only align have one, which goes with any.
+    """
+    known = [available_rows(one) for one in models if not isinstance(one.model, Aligner)]
+    if not known:
+        return ("predicting",)
+    own: tuple[str | None, ...] = () if len(set(known)) == 1 else (None,)
+    return (*own, *(rows for rows in known[0] if all(rows in other for other in known)))
+
+
 def rows_of(trained: Trained, rows: str | None) -> str:
     """The row reading that is asked for (None: the model's own); UserError when it has it not."""
     known = available_rows(trained)

@@ -67,8 +67,10 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")
     processes.mute()
-    if processes.rank() and sys.argv[1:2] == ["preprocess"]:
-        return  # one process does it
+    if sys.argv[1:2] == ["preprocess"]:  # one process does it
+        if processes.rank():
+            return
+        processes.go_alone()
     take_named_shell()
     try:
         processes.join()

@@ -171,7 +171,8 @@ def _aligned(
         return align(models, pairs, options, bar, reverse)
 
     def share(part: Sequence[tuple[str, str]], first: int) -> Iterator[dict[str, Any]]:
-        return (one.to_json() for one in align(models, part, options, reverse=reverse))
+        found = align(models, part, options, reverse=reverse, first=first)
+        return (one.to_json() for one in found)
 
     found = group().work(pairs, share, options.read_ahead)
     return map(Aligned.from_json, bar(found, "aligning"))
@@ -181,13 +182,13 @@ def _chosen(
     reading: Reading, options: AlignOptions, models: list[Trained], reverse: list[Trained]
 ) -> tuple[AlignOptions, list[Aligned]]:
     """What --method auto finds best; says on stderr what that was, and what came next."""
-    from nmtkit.align import SYMMETRIZE, Space, available_rows, choose
+    from nmtkit.align import SYMMETRIZE, Space, choose, common_rows
 
     pairs = list(in_pairs(reading.source, reading.target))
     gold = None if reading.gold is None else _gold(reading.gold, reading.source, pairs)
     every = SYMMETRIZE if gold else (options.symmetrize,)
     space = Space(
-        rows=available_rows(models[0]) if reading.rows is None else (reading.rows,),
+        rows=common_rows([*models, *reverse]) if reading.rows is None else (reading.rows,),
         symmetrize=every if reading.symmetrize is None else (reading.symmetrize,),
     )
     ranking, aligned = choose(models, pairs, options, space, gold, bar, reverse)

@@ -9,20 +9,25 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import NoReturn
 
 from nmtkit.errors import UserError
 
 HOST = "127.0.0.1"
+STARTED = "TORCHELASTIC_RUN_ID"  # set in processes that torchrun has started
 WORKER = "NMTKIT_WORKER"  # set in processes that `spread` has started
+
+PATIENCE = 0.2  # seconds between two looks at those that were started
 
 _others: list[subprocess.Popen[bytes]] = []  # those that this one has started
 
 
 def started() -> bool:
     """Whether torchrun started this process, or `spread`."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
+    return STARTED in os.environ
 
 
 def rank() -> int:
@@ -35,6 +40,11 @@ def mute() -> None:
     if rank():
         sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
         sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+
+
+def go_alone() -> None:
+    """Have nothing to do with the others from here on, which have nothing to do."""
+    os.environ.pop(STARTED, None)
 
 
 def join() -> None:
@@ -57,18 +67,41 @@ def spread(workers: int) -> None:
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
-    threads = max(1, (os.cpu_count() or 1) // workers)
-    common = {"MASTER_ADDR": HOST, "MASTER_PORT": str(port), "WORLD_SIZE": str(workers)}
-    common |= {"TORCHELASTIC_RUN_ID": "nmtkit", "OMP_NUM_THREADS": str(threads), WORKER: "1"}
-    os.environ.update(common, RANK="0", LOCAL_RANK="0")
-    command, quiet = [sys.executable, "-m", "nmtkit", *sys.argv[1:]], subprocess.DEVNULL
-    for number in map(str, range(1, workers)):
-        own = {**os.environ, "RANK": number, "LOCAL_RANK": number}
-        _others.append(subprocess.Popen(command, env=own, stdin=quiet, stdout=quiet))
     import torch
 
-    torch.set_num_threads(threads)
+    threads = str(max(1, torch.get_num_threads() // workers))
+    common = {"MASTER_ADDR": HOST, "MASTER_PORT": str(port), "WORLD_SIZE": str(workers)}
+    common |= {STARTED: "nmtkit", WORKER: "1"}
+    common |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    os.environ.update(common, RANK="0", LOCAL_RANK="0")
+    quiet = subprocess.DEVNULL
+    for number in map(str, range(1, workers)):
+        own = {**os.environ, "RANK": number, "LOCAL_RANK": number}
+        _others.append(subprocess.Popen(_command(), env=own, stdin=quiet, stdout=quiet))
+    torch.set_num_threads(int(threads))
+    met = Event()
+    Thread(target=_watch, args=(met,), daemon=True).start()
     join()
+    met.set()
+
+
+def _command() -> list[str]:
+    """What begins this command anew; with `-m` the present folder's modules go before Python's."""
+    script = Path(sys.argv[0])
+    itself = [str(script)] if script.name == "nmtkit" and script.is_file() else ["-m", "nmtkit"]
+    return [sys.executable, *itself, *sys.argv[1:]]
+
+
+def _watch(met: Event) -> None:
+    """Until all have met, end this process when one that it has started ends; nobody else would."""
+    while not met.wait(PATIENCE):
+        ended = [process.returncode for process in _others if process.poll() is not None]
+        if ended and not met.is_set():
+            fail(
+                f"nmtkit: --workers: a process ended before it began (exit status {ended[0]}): "
+                "with too little memory, give fewer workers",
+                1,
+            )
 
 
 def fail(text: str, code: int) -> NoReturn:
@@ -82,9 +115,13 @@ def fail(text: str, code: int) -> NoReturn:
         sys.exit(code)
     from nmtkit.distributed import abandon, first_to_fail
 
-    if first_to_fail() and text:
+    first = first_to_fail()
+    if first and text:
         print(text, file=sys.__stderr__, flush=True)
     for process in _others:
+        if not first:  # one of them tells the user just now
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE)
         process.kill()
     abandon(code)
 

@@ -27,7 +27,8 @@ def score_pairs(
 
     def share(part: Sequence[tuple[str, str]], first: int) -> Iterator[tuple[float, int]]:
         """A process's part of the pairs."""
-        return ((one.value, one.subwords) for one in log_probabilities(models, part, options))
+        found = log_probabilities(models, part, options, first=first)
+        return ((one.value, one.subwords) for one in found)
 
     scored: Iterable[LogProbability] = log_probabilities(models, pairs, options, bar)
     if group().size > 1:

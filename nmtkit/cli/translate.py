@@ -12,6 +12,7 @@ from nmtkit.cli.completion import LENGTH_NORMALISATIONS, one_of
 from nmtkit.cli.output import STREAM, check_outputs
 from nmtkit.cli.translating import Streams, read_dictionary, read_glossary, run
 from nmtkit.errors import UserError
+from nmtkit.files import resolved
 
 _SEARCH, _DRAW, _WORDS = "Search", "Sampling", "Words and links"
 _TERMS, _FILES = "Terms and markup", "Files"
@@ -109,9 +110,7 @@ def translate(
     ] = False,
     rows: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=_WORDS, help="Attention row of a word, as in align (predicting)."
-        ),
+        typer.Option(rich_help_panel=_WORDS, help="Attention row of a word, as in align."),
     ] = None,
     show_attention: Annotated[
         bool,
@@ -151,7 +150,7 @@ def translate(
         raise UserError("--forbid-unknown leaves nothing to --replace-unknown: say one of them")
     if markup and alignments:
         raise UserError("--alignments are of lines without tags: leave out --markup")
-    if alignments == out:
+    if alignments is not None and _same(alignments, out):
         raise UserError(f"--alignments and --out cannot both be {out}")
     inputs = {"source": source, "prefix": prefix, "dictionary": dictionary, "glossary": glossary}
     check_outputs((out, alignments), inputs.values(), models)
@@ -186,21 +185,35 @@ def translate(
         )
     except ValueError as error:
         raise UserError(str(error)) from error
+    main = not processes.rank()  # which reads the tables: the others are sent them
     options = TranslateOptions(
         search=search,
         align=AlignOptions(rows=rows, batch=size),
         links=alignments is not None,
         replace_unknown=replace_unknown,
-        dictionary=read_dictionary(dictionary) if dictionary else {},
+        dictionary=read_dictionary(dictionary) if dictionary and main else {},
         tokenized=tokenized,
         int8=int8,
         batch=size,
-        glossary=read_glossary(glossary) if glossary else {},
+        glossary=read_glossary(glossary) if glossary and main else {},
         markup=markup,
         attention=show_attention,
     )
+    reads = options.reads_attention or dictionary or glossary
+    if rows is not None and not reads:
+        raise UserError(
+            "--rows is of the attention, which nothing reads: say what should "
+            "(--alignments, --replace-unknown, --glossary, --markup, --show-attention)"
+        )
     processes.spread(workers)
     run(models, device, Streams(source, prefix, out, alignments), options, n_best is not None)
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two outputs are one file, or both stdout."""
+    if STREAM in (one, other):
+        return one == other
+    return resolved(Path(one)) == resolved(Path(other))
 
 
 def _check_drawing(

@@ -60,6 +60,8 @@ def run(
     from nmtkit.distributed import group
     from nmtkit.translate import TermCount, translate
 
+    dictionary, glossary = group().from_main([dict(options.dictionary), dict(options.glossary)])
+    options = replace(options, dictionary=dictionary, glossary=glossary)
     models = load_all(folders, devices.resolve(device))
     warn_of_aligners(models)
     typed = streams.typed and group().size == 1
@@ -126,7 +128,10 @@ def _rows(
 
 
 def _listed(number: int, output: Output) -> str:
-    return f"{number} ||| {output.text} ||| LogProb= {output.log_prob:.6f} ||| {output.value:.6f}\n"
+    from nmtkit.likelihood import BARS, ESCAPED_BARS
+
+    text = output.text.replace(BARS, ESCAPED_BARS)
+    return f"{number} ||| {text} ||| LogProb= {output.log_prob:.6f} ||| {output.value:.6f}\n"
 
 
 def _picture(aligned: Aligned) -> str:

@@ -15,7 +15,7 @@ from nmtkit.models.cell_buffers import add_product, outer
 from nmtkit.models.tanh import energies_, energies_backward
 
 #: Above this many bytes σ(2 (W_a h + key)) is computed again in the backward pass, not kept.
-KEEP_BYTES = 1 << 28
+KEEP_BYTES = 1 << 27
 
 Gradients = dict[str, Tensor | None]
 

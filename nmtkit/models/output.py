@@ -78,14 +78,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         size = weight.shape[0]
         d_features = torch.empty_like(features)
-        d_weight = torch.zeros_like(weight)
+        d_weight = torch.empty_like(weight)
         d_bias = torch.zeros_like(bias)
         loss = features.new_zeros(())
         nll = features.new_zeros(())
         transposed = weight.t()
         parts = chunks(len(features), size)
         buffer = features.new_empty((max((p.stop - p.start for p in parts), default=0), size))
-        for part in parts:
+        if not parts:
+            d_weight.zero_()
+        for n, part in enumerate(parts):
             rows, target = features[part], targets[part].unsqueeze(1)
             logits = torch.addmm(bias, rows, transposed, out=buffer[: len(rows)])
             logits -= logits.amax(1, keepdim=True)
@@ -101,7 +103,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 gradient -= smoothing / size
             gradient.scatter_add_(1, target, torch.full_like(at_target, smoothing - 1))
             torch.mm(gradient, weight, out=d_features[part])
-            d_weight.addmm_(gradient.t(), rows)
+            torch.addmm(d_weight, gradient.t(), rows, beta=min(n, 1), out=d_weight)
             d_bias += gradient.sum(0)
         ctx.save_for_backward(d_features, d_weight, d_bias)
         ctx.mark_non_differentiable(nll)

@@ -3,7 +3,7 @@ are made of. The kernels are torch's.
 
     h_n, c_n = LSTM_n(x_n; h_n, c_n of the position before)        x_{n+1} = h_n, or h_n + x_n
 
-The second form is the residual connection of Wu et al. (2016, eq. 5). Dropout stands between the
+The second form is the residual connection of Wu et al. (2016, eq. 6). Dropout stands between the
 layers only, on what a layer reads, never on its own recurrence and never on the residual path
 (Zaremba, Sutskever and Vinyals, 2014).
 

@@ -5,7 +5,14 @@ and for ensembles.
 from nmtkit.search.beam import beam_search
 from nmtkit.search.ensemble import mean_probability
 from nmtkit.search.forced import Forced, force_decode
-from nmtkit.search.options import LENGTH_NORMALISATIONS, WIDEST, Hypothesis, Sampling, SearchOptions
+from nmtkit.search.options import (
+    LENGTH_NORMALISATIONS,
+    WIDEST,
+    Hypothesis,
+    Sampling,
+    SearchOptions,
+    check_length_penalty,
+)
 from nmtkit.search.sampling import sample
 
 __all__ = [
@@ -16,6 +23,7 @@ __all__ = [
     "Sampling",
     "SearchOptions",
     "beam_search",
+    "check_length_penalty",
     "force_decode",
     "mean_probability",
     "sample",

@@ -35,6 +35,16 @@ LENGTH_NORMALISATIONS: dict[str, Callable[[Length, float], Length]] = {
 WIDEST = 1000
 
 
+#: The largest exponent; far beyond what helps, and short of what no number holds.
+STEEPEST = 20
+
+
+def check_length_penalty(exponent: float) -> None:
+    """ValueError unless lengths can be raised to it."""
+    if not 0 <= exponent <= STEEPEST:  # nor NaN
+        raise ValueError(f"length_penalty must be from 0 to {STEEPEST}, got {exponent}")
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How words are drawn: from the softmax of log-probability / temperature."""
@@ -82,8 +92,7 @@ class SearchOptions:
             raise ValueError(f"n_best must be from 1 to beam ({self.beam}), got {self.n_best}")
         if not 1 <= self.n_best <= WIDEST:
             raise ValueError(f"n_best must be from 1 to {WIDEST}, got {self.n_best}")
-        if not (math.isfinite(self.length_penalty) and self.length_penalty >= 0):
-            raise ValueError(f"length_penalty must be 0 or more, got {self.length_penalty}")
+        check_length_penalty(self.length_penalty)
         if self.length_normalisation not in LENGTH_NORMALISATIONS:
             raise unknown("length normalisation", self.length_normalisation, LENGTH_NORMALISATIONS)
         if not (math.isfinite(self.coverage_penalty) and self.coverage_penalty >= 0):

@@ -107,8 +107,13 @@ class Text:
         allowed = frozenset(vocabulary) if restricted and vocabulary is not None else None
         self._bpe = None if self.codes is None else BytePairs(self.codes, allowed)
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """All that it is made of: texts with equal parts read and write alike."""
+        return self.config, self.truecaser, self.codes, self.pieces, self.vocabulary
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.config, self.truecaser, self.codes, self.pieces, self.vocabulary)
+        return _rebuild, self.parts
 
     # The way in
 

@@ -81,7 +81,7 @@ SCHEDULES: dict[str, Callable[[int, float, int, TrainingConfig], float]] = {
 
 
 def learning_rate(update: int, done: float, decays: int, config: TrainingConfig) -> float:
-    """The rate of update number `update` (from 1), with `done` of the run behind it."""
+    """The rate of update number `update` (from 1), which ends the part `done` of the run."""
     warmup = min(1.0, update / config.warmup) if config.warmup else 1.0
     factor = SCHEDULES[config.schedule](update, min(1.0, done), decays, config)
     return config.learning_rate * warmup * factor

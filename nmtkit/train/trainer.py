@@ -359,8 +359,11 @@ class Trainer:
         position, kept = self.position, self.results.kept
         averaged = False
         figures: dict[str, float] = {}
-        if len(kept) > 1:
-            self.model.load_state_dict(average([read_tensors(p, self.device) for p in kept]))
+        # Another machine may not yet see all of these files.
+        if self.group.from_main(len(kept)) > 1:
+            if self.group.main:
+                self.model.load_state_dict(average([read_tensors(p, self.device) for p in kept]))
+            self.group.broadcast(self.model.state_dict().values())
             figures = self._figures()
             averaged = bool(figures) and self._better(figures)
             if averaged:

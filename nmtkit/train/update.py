@@ -69,10 +69,12 @@ class Updater:
                 f"{source} source and {target} target subwords): train a smaller model, or on "
                 "shorter sentences (preprocess --max-length)"
             )
-        limit = self.config.clip or math.inf
-        total = torch.nn.utils.clip_grad_norm_(self.gradient.parameters, limit)
+        parameters = self.gradient.parameters
+        total = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         # Here, once an update, the device is waited for.
         loss, norm = torch.stack([figures.loss.to(total.device), total.double()]).tolist()
+        if self.config.clip and self.config.clip < norm < math.inf:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.config.clip, total)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         if math.isfinite(norm):

@@ -7,7 +7,7 @@ from itertools import islice, repeat
 
 import torch
 
-from nmtkit.align import Aligned, Matrix, check_attention
+from nmtkit.align import Aligned, Matrix, check_attention, rows_of
 from nmtkit.batches import check_length, length_sorted, of_sources
 from nmtkit.checkpoint import Trained, extended_vocabulary
 from nmtkit.errors import UserError
@@ -57,6 +57,8 @@ def translate(
         raise UserError("--int8 is for the CPU: say --device cpu too")
     if options.reads_attention:
         check_attention(models)
+        for trained in models:
+            rows_of(trained, options.align.rows)
     if options.search.coverage_penalty:
         _check_coverage(models)
     sources = _read(models, lines, options, prefixes, where, first)
@@ -94,8 +96,8 @@ def _read(
             line = marked.text
         cut = text.segment(line)
         prefix = _prefix(models[0].target, beginning, cut, extended) if beginning else NO_PREFIX
-        for subwords in (cut.subwords, prefix.ids):
-            check_length(len(subwords), f"{where}:{number + 1}")
+        check_length(len(cut.subwords), f"{where}:{number + 1}")
+        check_length(len(prefix.ids), f"the prefix of {where}:{number + 1}")
         yield Source(number, line, cut, text.ids(cut), prefix, marked)
 
 

@@ -103,24 +103,34 @@ def costs(run: Run) -> list[str]:
     ]
 
 
+KEPT = "41–50 of 11–20, %"
 COSTS = ["parameters, M", "minutes", "updates", "dev loss"]
 
 
 def lineage(runs: Sequence[Run]) -> str:
-    """The first table: BLEU, chrF, BLEU by source length, AER where there is any."""
+    """BLEU, chrF, BLEU by source length and what is kept of it, AER where there is any."""
     lengths = runs[0].scores["BLEU"]["by_length"]
     buckets = [f"{b['shortest']}–{b['longest']} ({b['sentences']})" for b in lengths]
     rows = [row for row in ROWS if any(row in run.aer for run in runs)]
-    header = ["", *COSTS, "BLEU", "chrF2", *buckets, *(f"AER, {row}" for row in rows)]
+    kept = [KEPT] if share_kept(lengths) else []
+    header = ["", *COSTS, "BLEU", "chrF2", *buckets, *kept, *(f"AER, {row}" for row in rows)]
     lines = []
     for run in runs:
         bleu = run.scores["BLEU"]
         lines.append(
             [run.name, *costs(run), f"{bleu['value']:.2f}", f"{run.scores['chrF2']['value']:.2f}"]
             + [f"{bucket['value']:.1f}" for bucket in bleu["by_length"]]
+            + share_kept(bleu["by_length"])
             + [f"{run.aer[row]:.1f}" if row in run.aer else "–" for row in rows]
         )
     return table(header, lines)
+
+
+def share_kept(buckets: Sequence[dict[str, Any]]) -> list[str]:
+    """Percent of the BLEU of sentences of 11 to 20 words that is left at 41 to 50."""
+    by_length = {bucket["shortest"]: bucket["value"] for bucket in buckets}
+    short, long = by_length.get(11), by_length.get(41)
+    return [f"{100 * long / short:.0f}"] if short and long is not None else []
 
 
 def ablations(runs: Sequence[Run], settings: dict[str, str]) -> str:
@@ -163,8 +173,11 @@ def plot(runs: Sequence[Run], path: Path) -> None:
 
 TITLES = {
     "captions": "### Multi30k, English to German",
+    "joined": "### Multi30k, one to four captions a line",
     "debates": "### Hansards, English to French",
 }
+
+LONG = ("joined", "debates")  # those with a picture of BLEU by length
 
 
 def sections(out: Path, parts: Sequence[Run], settings: dict[str, str]) -> str:
@@ -173,8 +186,8 @@ def sections(out: Path, parts: Sequence[Run], settings: dict[str, str]) -> str:
     for corpus, title in TITLES.items():
         if (out / "output" / corpus).is_dir():
             found += [title, lineage([read_run(out, corpus, name) for name in SYSTEMS])]
-    if (out / "output" / "debates").is_dir():
-        found.append("![BLEU by source length](by-length.png)")
+            if corpus in LONG:
+                found.append(f"![BLEU by source length]({corpus}-by-length.png)")
     if rates := trials(out):
         found += ["### Learning rates (Multi30k, dev loss after the short runs)", rates]
     title = "### Parts of RNNsearch (Multi30k, English to German)"
