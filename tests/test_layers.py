@@ -16,7 +16,7 @@ PACKAGE = Path(nmtkit.__file__).parent
 
 # A module, or a package with all its modules, may import from the layers before its own.
 LAYERS = [
-    {"errors", "progress"},
+    {"errors", "memory", "progress"},
     {"files", "distributed"},
     {"config", "vocabulary", "extended", "text", "corpus", "links", "score", "heatmap", "curves"},
     {"data", "batches", "models", "device"},
