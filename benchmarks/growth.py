@@ -18,11 +18,12 @@ from limit import tokens_a_second
 from sizes import BATCH, SIZES, Size
 from torch import Tensor
 
+from nmtkit.batches import Batch
 from nmtkit.memory import keep_freed_memory
 from nmtkit.models import build_model
 from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from nmtkit.search import SearchOptions, beam_search
-from nmtkit.vocabulary import BOS, EOS, SPECIALS
+from nmtkit.vocabulary import EOS, SPECIALS
 
 SOURCE = TARGET = 15
 VOCABULARY = 5836
@@ -59,15 +60,19 @@ def ids(sentences: int, length: int, vocabulary: int) -> Tensor:
     return found
 
 
-def update(
-    model: RNNsearch, optimizer: torch.optim.Optimizer, sources: Tensor, targets: Tensor
-) -> None:
-    """One step, for sentences without padding."""
-    inputs = torch.cat([torch.full((len(targets), 1), BOS), targets[:, :-1]], 1)
-    real = torch.ones_like(targets).nonzero(as_tuple=True)
+def batch_of(sentences: int, source: int, target: int, vocabulary: int) -> Batch:
+    """Random sentences of such lengths, ends included."""
+    sides = [ids(sentences, length, vocabulary)[:, :-1].numpy() for length in (source, target)]
+    return Batch.of(list(sides[0]), list(sides[1]))
+
+
+def update(model: RNNsearch, optimizer: torch.optim.Optimizer, batch: Batch) -> None:
+    """One step."""
     optimizer.zero_grad(set_to_none=True)
-    features, _ = model.features(inputs, model.encode(sources, torch.ones_like(sources) > 0), real)
-    loss, _ = model.loss(features, targets[real])
+    memory = model.encode(batch.source, batch.source_mask)
+    features, _ = model.features(batch.target_in, memory, batch.real)
+    targets = batch.targets[batch.real]
+    loss, _ = model.loss(features, targets)
     (loss / targets.numel()).backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
@@ -79,11 +84,11 @@ def training(
     """Target tokens a second."""
     model = model_of(size, vocabulary).train()
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    sources, targets = ids(batch, source, vocabulary), ids(batch, target, vocabulary)
+    given = batch_of(batch, source, target, vocabulary)
     times = []
     for _ in range(updates + 2):
         began = time.perf_counter()
-        update(model, optimizer, sources, targets)
+        update(model, optimizer, given)
         times.append(time.perf_counter() - began)
     return batch * target / statistics.median(times[2:])
 

@@ -12,7 +12,7 @@ import argparse
 import time
 
 import torch
-from growth import SOURCE, TARGET, VOCABULARY, ids, model_of, update
+from growth import SOURCE, TARGET, VOCABULARY, batch_of, model_of, update
 from limit import seconds
 from sizes import BATCH, SIZES, products
 from torch.profiler import ProfilerActivity, profile
@@ -45,13 +45,13 @@ def main() -> None:
     size = SIZES[arguments.size]
     model = model_of(size, VOCABULARY).train()
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    sources, targets = ids(BATCH, SOURCE, VOCABULARY), ids(BATCH, TARGET, VOCABULARY)
+    batch = batch_of(BATCH, SOURCE, TARGET, VOCABULARY)
 
     def run() -> float:
         """Milliseconds an update."""
         began = time.perf_counter()
         for _ in range(arguments.updates):
-            update(model, optimizer, sources, targets)
+            update(model, optimizer, batch)
         spent: float = time.perf_counter() - began
         return 1000 * spent / int(arguments.updates)
 

@@ -74,6 +74,7 @@ def test_what_is_kept_of_bleu_at_length(report):
     buckets = [{"shortest": n, "value": bleu} for n, bleu in ((1, 30.0), (11, 20.0), (41, 5.0))]
     assert report.share_kept(buckets) == ["25"]
     assert report.share_kept(buckets[:2]) == []
+    assert report.share_kept([{"shortest": n, "value": 0.0} for n in (11, 41)]) == ["–"]
 
 
 def test_joined_captions(tmp_path):

@@ -12,10 +12,9 @@ from nmtkit.cli.attention import AUTO, Reading, links_of, report_faithfulness
 from nmtkit.cli.completion import DEVICES, METHODS, SOFT_SYMMETRISATIONS, one_of
 from nmtkit.cli.found import Sinks
 from nmtkit.cli.links import LinksFile
-from nmtkit.cli.output import STREAM, WrongUsage, check_outputs
+from nmtkit.cli.output import STREAM, WrongUsage, check_outputs, same_output
 from nmtkit.cli.processes import rank
 from nmtkit.errors import UserError, unknown
-from nmtkit.files import resolved
 from nmtkit.links import FORMATS, SYMMETRISATIONS
 
 _READ, _BOTH, _FILES = "Reading attention", "Two directions", "Links of other tools"
@@ -196,7 +195,7 @@ def align(
     ):
         if chosen not in known:
             raise unknown(kind, chosen, known)
-    if page and resolved(Path(page)) == resolved(Path(out)):
+    if page and same_output(page, out):
         raise UserError("--out and --page cannot both be the same file")
     inputs = {"source": source, "target": target, "gold": gold, "compare": compare}
     read = (*inputs.values(), forward, backward, convert, check)

@@ -82,6 +82,13 @@ def check_outputs(
             )
 
 
+def same_output(one: str | Path, other: str | Path) -> bool:
+    """Whether two outputs are one file, or both stdout."""
+    if STREAM in (str(one), str(other)):
+        return str(one) == str(other)
+    return resolved(Path(one)) == resolved(Path(other))
+
+
 def _belongs(path: Path, model: Path) -> bool:
     """Whether a file is one of a model directory's, itself or by a link of either."""
     place = resolved(path)

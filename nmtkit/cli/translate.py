@@ -9,10 +9,9 @@ import typer
 
 from nmtkit.cli import processes
 from nmtkit.cli.completion import LENGTH_NORMALISATIONS, one_of
-from nmtkit.cli.output import STREAM, check_outputs
+from nmtkit.cli.output import STREAM, check_outputs, same_output
 from nmtkit.cli.translating import Streams, read_dictionary, read_glossary, run
 from nmtkit.errors import UserError
-from nmtkit.files import resolved
 
 _SEARCH, _DRAW, _WORDS = "Search", "Sampling", "Words and links"
 _TERMS, _FILES = "Terms and markup", "Files"
@@ -150,7 +149,7 @@ def translate(
         raise UserError("--forbid-unknown leaves nothing to --replace-unknown: say one of them")
     if markup and alignments:
         raise UserError("--alignments are of lines without tags: leave out --markup")
-    if alignments is not None and _same(alignments, out):
+    if alignments is not None and same_output(alignments, out):
         raise UserError(f"--alignments and --out cannot both be {out}")
     inputs = {"source": source, "prefix": prefix, "dictionary": dictionary, "glossary": glossary}
     check_outputs((out, alignments), inputs.values(), models)
@@ -199,21 +198,13 @@ def translate(
         markup=markup,
         attention=show_attention,
     )
-    reads = options.reads_attention or dictionary or glossary
-    if rows is not None and not reads:
+    if rows is not None and not (options.reads_attention or glossary):
         raise UserError(
             "--rows is of the attention, which nothing reads: say what should "
             "(--alignments, --replace-unknown, --glossary, --markup, --show-attention)"
         )
     processes.spread(workers)
     run(models, device, Streams(source, prefix, out, alignments), options, n_best is not None)
-
-
-def _same(one: str, other: str) -> bool:
-    """Whether two outputs are one file, or both stdout."""
-    if STREAM in (one, other):
-        return one == other
-    return resolved(Path(one)) == resolved(Path(other))
 
 
 def _check_drawing(

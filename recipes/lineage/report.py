@@ -129,8 +129,9 @@ def lineage(runs: Sequence[Run]) -> str:
 def share_kept(buckets: Sequence[dict[str, Any]]) -> list[str]:
     """Percent of the BLEU of sentences of 11 to 20 words that is left at 41 to 50."""
     by_length = {bucket["shortest"]: bucket["value"] for bucket in buckets}
-    short, long = by_length.get(11), by_length.get(41)
-    return [f"{100 * long / short:.0f}"] if short and long is not None else []
+    if 11 not in by_length or 41 not in by_length:
+        return []
+    return [f"{100 * by_length[41] / by_length[11]:.0f}" if by_length[11] else "–"]
 
 
 def ablations(runs: Sequence[Run], settings: dict[str, str]) -> str:
