@@ -99,6 +99,36 @@ def output_folder(path: Path, overwrite: bool = False, marker: str | None = None
     _sync_folder(place.parent)
 
 
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keeps other processes out that would hold the folder too: they get a UserError.
+
+    The hold ends with the process, however that ends, and leaves nothing behind. It is of the
+    folder as it is now, not of one that takes its place. Where there are no such locks (some
+    network disks, Windows) nobody is kept out.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with _explained("read", folder):
+        number = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(
+                f"{folder}: another process is training there: wait for its end, or choose "
+                "another folder"
+            ) from error
+        except OSError:
+            pass  # no locks on this disk
+        yield
+    finally:
+        os.close(number)
+
+
 def copy_file(source: Path, place: Path) -> None:
     """Write the bytes of `source` to `place`, whole or not at all."""
     with atomic_writer(place, "wb") as file, Path(source).open("rb") as old:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from nmtkit.errors import UserError
+from nmtkit.files import held
 from nmtkit.train import (
     Requests,
     Silent,
@@ -161,6 +162,41 @@ def test_a_resumed_run_keeps_its_settings(micro, tmp_path):
     training = settings_to_resume(tmp_path / "m").training
     assert isinstance(training, TrainingConfig)
     assert training.updates == 3
+
+
+def test_two_do_not_train_into_one_folder(micro, tmp_path):
+    run(micro, tmp_path / "m", "updates=2")
+    before = results(tmp_path / "m")
+    chosen = settings_from(str(micro), assignments=[*MICRO, "training.updates=2"])
+    with held(tmp_path / "m"):
+        with pytest.raises(UserError, match=r"m: another process is training there"):
+            go_on(tmp_path / "m", "training.updates=4")
+        with pytest.raises(UserError, match=r"m: another process is training there"):
+            train(chosen, tmp_path / "m", overwrite=True)
+    assert results(tmp_path / "m") == before
+    go_on(tmp_path / "m", "training.updates=4")
+
+
+@pytest.mark.parametrize("way", ["new", "overwrite", "resume"])
+def test_a_run_keeps_others_out_while_it_lasts(micro, tmp_path, way):
+    folder, refused = tmp_path / "m", []
+
+    class Second(Silent):
+        def updated(self, done, record):
+            with pytest.raises(UserError, match=r"another process is training there"):
+                resume(settings_to_resume(folder), folder)
+            refused.append(done)
+
+    chosen = settings_from(str(micro), assignments=[*MICRO, "training.updates=2"])
+    if way != "new":
+        train(chosen, folder)
+    if way == "resume":
+        resume(settings_to_resume(folder, ["training.updates=4"]), folder, Second())
+    else:
+        train(chosen, folder, Second(), overwrite=way == "overwrite")
+    assert refused
+    with held(folder):  # and no longer
+        pass
 
 
 def test_nothing_to_resume(micro, tmp_path):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nmtkit.models.cells import GRU, Cell, make_cell, stacked
 from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import RNNConfig
+from nmtkit.models.words import Words
 
 
 class _ReverseRows(torch.autograd.Function):
@@ -32,6 +33,13 @@ def _reversed(states: Tensor, order: Tensor) -> Tensor:
     """Every sentence of (S, B, F) back to front, its padding left where it stands."""
     flipped: Tensor = _ReverseRows.apply(states.flatten(0, 1), order)  # type: ignore[no-untyped-call]
     return flipped.view(states.shape)
+
+
+def _turned(words: Words, order: Tensor) -> Words:
+    """The same of words (S, B)."""
+    if words.places is None:
+        return Words(_reversed(words.rows, order))
+    return Words(words.rows, words.places.flatten()[order].view(words.places.shape))
 
 
 def _reversal(mask: Tensor) -> Tensor:
@@ -90,26 +98,24 @@ class Encoder(nn.Module):
             self.add_module(f"{direction}_{cell}", made)
             self.cells.append(made)
 
-    def forward(
-        self, embedded: Tensor, mask: Tensor, dropout: Tensor | None, plain: bool
-    ) -> Tensor:
-        """Embeddings (B, S, E), mask (B, S), dropout mask (directions, B, H) -> annotations.
+    def forward(self, words: Words, mask: Tensor, dropout: Tensor | None, plain: bool) -> Tensor:
+        """Words (B, S), mask (B, S), dropout mask (directions, B, H) -> annotations.
 
         They are (B, S, 2H), forward before backward, or (B, S, H). The backward direction starts at
         the last real token, wherever the padding ends; at padding the annotations mean nothing.
         """
         order = _reversal(mask)
-        forwards = embedded.transpose(0, 1).contiguous()
+        forwards = words.transposed()
         read = [
-            forwards if direction == "forward" else _reversed(forwards, order)
+            forwards if direction == "forward" else _turned(forwards, order)
             for direction in self.directions
         ]
-        kernel = embedded.is_cuda and dropout is None and has_torch_kernel(self.cells[0])
+        kernel = mask.is_cuda and dropout is None and has_torch_kernel(self.cells[0])
         if kernel and not plain:
-            each = [torch_gru(x, cell) for x, cell in zip(read, self.cells, strict=True)]
+            each = [torch_gru(x.embedded(), cell) for x, cell in zip(read, self.cells, strict=True)]
             states = torch.stack(each, 1)
         else:
-            parts = [cell.input_part(x) for x, cell in zip(read, self.cells, strict=True)]
+            parts = [x.linear(cell.W, cell.b) for x, cell in zip(read, self.cells, strict=True)]
             x = torch.stack(parts)
             initial = x.new_zeros((len(parts), x.shape[2], self.size))
             run = recurrence_plain if plain else recurrence

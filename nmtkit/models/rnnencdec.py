@@ -26,6 +26,7 @@ from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as PRESETS
 from nmtkit.models.rnn import Readout, RNNConfig, RNNModel
 from nmtkit.models.seq2seq import Memory, Real, Rows, at, no_attention
+from nmtkit.models.words import Words
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,10 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         self.output = nn.Linear(config.maxout, target_size)
 
     def encode(self, source: Tensor, mask: Tensor) -> FixedMemory:
-        words = self._embed(self.source_embedding, source, self.config.dropout_source_word)
+        words = self._words(self.source_embedding, source, self.config.dropout_source_word)
         unit = self.encoder_gru
-        initial = words.new_zeros((len(source), self.config.encoder_hidden))
-        states = self._run(unit, unit.input_part(words.transpose(0, 1)), initial)  # (S, B, H)
+        initial = words.rows.new_zeros((len(source), self.config.encoder_hidden))
+        states = self._run(unit, words.transposed().linear(unit.W, unit.b), initial)  # (S, B, H)
         last = mask.sum(1) - 1
         context = states[last, torch.arange(len(source), device=source.device)]
         return FixedMemory(mask, context, torch.tanh(self.initial(context)))
@@ -86,20 +87,20 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         beam = len(tokens) // len(memory.context)
         context = memory.context.repeat_interleave(beam, 0)
         hidden = self.decoder_gru(torch.cat([word, context], 1), state.hidden)
-        readout = self.readout(hidden, word, context)
+        readout = self.readout(hidden, Words(word), context)
         return readout, no_attention(memory.mask, readout, len(tokens)), FixedState(hidden)
 
     def features(
         self, target_in: Tensor, memory: FixedMemory, real: Real | None = None
     ) -> tuple[Tensor, Tensor]:
-        words = self._embed(self.target_embedding, target_in, self.config.dropout_target_word)
+        words = self._words(self.target_embedding, target_in, self.config.dropout_target_word)
         W, size = self.decoder_gru.W, self.config.embedding
-        x = F.linear(words.transpose(0, 1), W[:, :size], self.decoder_gru.b)
+        x = words.transposed().linear(W[:, :size], self.decoder_gru.b)
         x = x + F.linear(memory.context, W[:, size:])
         states = self._run(self.decoder_gru, x, memory.initial).transpose(0, 1)  # (B, T, D)
         contexts = memory.context.unsqueeze(1).expand(-1, target_in.shape[1], -1)
-        seen = [at(real, part) for part in (states, words, contexts)]
-        readout = F.dropout(self.readout(*seen), self.config.dropout_readout, self.training)
+        readout = self.readout(at(real, states), words.at(real), at(real, contexts))
+        readout = F.dropout(readout, self.config.dropout_readout, self.training)
         return readout, no_attention(memory.mask, readout, *target_in.shape)
 
     def _run(self, unit: GRU, x: Tensor, initial: Tensor) -> Tensor:

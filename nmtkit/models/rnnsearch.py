@@ -50,6 +50,7 @@ from nmtkit.models.rnn import Presets, Readout, RNNConfig, RNNModel
 from nmtkit.models.rnnsearch_stepping import RNNsearchStepper
 from nmtkit.models.seq2seq import Memory, Real, Rows, at, no_attention
 from nmtkit.models.stepping import Stepper
+from nmtkit.models.words import Words
 from nmtkit.vocabulary import BOS
 
 
@@ -208,10 +209,10 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         return self.target_embedding if tied else self.source_embedding
 
     def encode(self, source: Tensor, mask: Tensor) -> RNNMemory:
-        embedded = self._embed(self._source_table, source, self.config.dropout_source_word)
+        words = self._words(self._source_table, source, self.config.dropout_source_word)
         rows = (len(self.encoder.directions), source.shape[0], self.config.encoder_hidden)
-        dropout = self._recurrent_mask(rows, embedded)
-        annotations = self.encoder(embedded, mask, dropout, self.plain)
+        dropout = self._recurrent_mask(rows, words.rows)
+        annotations = self.encoder(words, mask, dropout, self.plain)
         last = self.encoder.last(annotations, mask)
         initial = torch.tanh(self.initial(last[-1]))
         if self.attention is None:
@@ -256,7 +257,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
             cell = decoder(torch.cat([word, context], 1), cell)
         if order != "appendix":
             seen = decoder.hidden(cell)
-        readout = self.readout(seen, word, context)
+        readout = self.readout(seen, Words(word), context)
         return readout, weights, RNNState(cell, context, state.coverage + weights)
 
     def stepper(self, int8: bool = False) -> Stepper:
@@ -268,25 +269,25 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         self, target_in: Tensor, memory: RNNMemory, real: Real | None = None
     ) -> tuple[Tensor, Tensor]:
         config = self.config
-        words = self._embed(self.target_embedding, target_in, config.dropout_target_word)
-        words = words.transpose(0, 1)  # (T, B, E)
-        consumed = words
+        words = self._words(self.target_embedding, target_in, config.dropout_target_word)
+        consumed = words.transposed()  # (T, B)
         if config.order == "groundhog":
             # At position i this recurrence consumes y_i itself, after c_i was read out.
-            consumed = torch.cat([words[1:], torch.zeros_like(words[:1])])
-        dropout = self._recurrent_mask((len(target_in), config.hidden), words)
+            consumed = consumed.following()
+        dropout = self._recurrent_mask((len(target_in), config.hidden), words.rows)
         run = self._fixed if self.attention is None else self._attending
         states, contexts, weights = run(consumed, memory, dropout)
         if config.order in ("appendix", "groundhog"):
             states = torch.cat([memory.initial.unsqueeze(0), states[:-1]])
-        seen = [at(real, part.transpose(0, 1)) for part in (states, words, contexts)]
-        readout = F.dropout(self.readout(*seen), config.dropout_readout, self.training)
+        seen, looked = (at(real, part.transpose(0, 1)) for part in (states, contexts))
+        readout = self.readout(seen, words.at(real), looked)
+        readout = F.dropout(readout, config.dropout_readout, self.training)
         return readout, weights.transpose(0, 1)
 
     def _attending(
-        self, words: Tensor, memory: RNNMemory, dropout: Tensor | None
+        self, words: Words, memory: RNNMemory, dropout: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Words (T, B, E) -> states (T, B, D), contexts (T, B, C), attention (T, B, S)."""
+        """Words (T, B) -> states (T, B, D), contexts (T, B, C), attention (T, B, S)."""
         assert self.attention is not None
         visible = self.attention.visible(memory.mask)
         return self._loop(
@@ -299,7 +300,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         )
 
     def _fixed(
-        self, words: Tensor, memory: RNNMemory, dropout: Tensor | None
+        self, words: Words, memory: RNNMemory, dropout: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The same with one context a sentence: its part of the cell is there before the loop."""
         context = memory.annotations.squeeze(1)
@@ -307,7 +308,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         size = self.config.embedding
         if second is None:
             W = decoder.W
-            x = F.linear(words, W[:, :size], decoder.b) + F.linear(context, W[:, size:])
+            x = words.linear(W[:, :size], decoder.b) + F.linear(context, W[:, size:])
             run = recurrence_plain if self.plain else recurrence
             mask = None if dropout is None else dropout.unsqueeze(0)
             initial = memory.initial.unsqueeze(0)
@@ -324,13 +325,13 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
                 b=second.input_part(context),
                 W_c=second.W[:, :0],
             )
-        contexts = context.expand(len(words), -1, -1)
-        return states, contexts, no_attention(memory.mask, context, *words.shape[:2])
+        contexts = context.expand(len(states), -1, -1)
+        return states, contexts, no_attention(memory.mask, context, *states.shape[:2])
 
     def _loop(
-        self, words: Tensor, dropout: Tensor | None, **given: Any
+        self, words: Words, dropout: Tensor | None, **given: Any
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The recurrence over words (T, B, E); `given` are Inputs of attending.py."""
+        """The recurrence over words (T, B); `given` are Inputs of attending.py."""
         decoder, second = self.cells
         size = self.config.embedding
         W_y, W_c = decoder.W[:, :size], decoder.W[:, size:]
@@ -344,7 +345,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
                 "first_b_candidate": decoder.b_candidate,
                 "b": second.b,
             }
-        inputs = Inputs(x=F.linear(words, W_y, decoder.b), dropout=dropout, **{**cells, **given})
+        inputs = Inputs(x=words.linear(W_y, decoder.b), dropout=dropout, **{**cells, **given})
         return (attending_plain if self.plain else attending)(inputs)
 
     def align(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import torch
@@ -15,7 +16,7 @@ from nmtkit.config import Table, write_toml
 from nmtkit.data import PreparedCorpus, lines_path
 from nmtkit.distributed import group
 from nmtkit.errors import UserError
-from nmtkit.files import check_entries, check_output_folder, output_folder, resolved
+from nmtkit.files import check_entries, check_output_folder, held, output_folder, resolved
 from nmtkit.memory import keep_freed_memory
 from nmtkit.models import AnyConfig, build_model, graphs
 from nmtkit.train.em import EMConfig
@@ -80,11 +81,25 @@ def train(
     stays in its folder `replaced` until it has one of its own.
 
     Raises Stopped when `requests` say so. Raises UserError when `out` holds something (with
-    `overwrite`: something else than a model), when the prepared corpus is broken, or when a GPU is
-    asked for that is not there.
+    `overwrite`: something else than a model) or is being trained into, when the prepared corpus is
+    broken, or when a GPU is asked for that is not there.
     """
     check_output_folder(out, overwrite, CONFIG)
-    run = _run(settings, out, reporter or Silent(), requests)
+    with ExitStack() as alone:
+        if group().main and out.is_dir():
+            alone.enter_context(held(out))
+        return _train(settings, out, reporter or Silent(), overwrite, requests, alone)
+
+
+def _train(
+    settings: Settings,
+    out: Path,
+    reporter: Reporter,
+    overwrite: bool,
+    requests: Requests | None,
+    alone: ExitStack,
+) -> Record:
+    run = _run(settings, out, reporter, requests)
     place = resolved(out)
     if place in (data := resolved(Path(settings.data)), *data.parents):
         raise UserError(f"{settings.data} lies in {out}, which is to be replaced: move it away")
@@ -101,6 +116,7 @@ def train(
             else:
                 keep_replaced(out, beside)
                 run.save(beside)
+        alone.enter_context(held(out))
     if isinstance(run, Trainer):
         record = run.run()
     return record
@@ -119,16 +135,17 @@ def resume(
     """
     _check_unchanged(settings_from(None, config=out / CONFIG).to_table(), settings.to_table())
     check_entries(out, "train again, with --overwrite")
-    run = _run(settings, out, reporter or Silent(), requests)
-    if isinstance(run, EMRun):
-        raise UserError(
-            f"{out}: expectation maximisation is not resumed: train again, with --overwrite"
-        )
-    run.resume()
-    run.prepare()
-    if group().main:
-        write_toml(out / CONFIG, settings.to_table())
-    return run.run()
+    with held(out) if group().main else nullcontext():
+        run = _run(settings, out, reporter or Silent(), requests)
+        if isinstance(run, EMRun):
+            raise UserError(
+                f"{out}: expectation maximisation is not resumed: train again, with --overwrite"
+            )
+        run.resume()
+        run.prepare()
+        if group().main:
+            write_toml(out / CONFIG, settings.to_table())
+        return run.run()
 
 
 def is_begun(out: Path) -> bool:

@@ -1,0 +1,70 @@
+"""The embedded words of a batch, and what matrices make of them.
+
+A batch holds the same words again and again. On a CPU, where the matrix products are nearly all of
+an update, each distinct one is multiplied once and then looked up: W E x for the distinct x, at
+every place of x. The gradient comes together in the same way, a sum for each distinct word before
+it meets a matrix. Numbers that dropout makes different at every place leave nothing to share.
+
+Letters: U distinct words, E embedding, G rows of a matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nmtkit.models.seq2seq import Real, at
+
+#: Looking up is worth it when at most this share of a batch's words is distinct.
+MOST_DISTINCT = 0.8
+
+
+def distinct(ids: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Ids (…) -> the distinct ones (U,), and at every place which of them it is (…).
+
+    None where that gains nothing; on CUDA, where it would wait for the device.
+    """
+    if not ids.is_cpu:
+        return None
+    found: tuple[Tensor, Tensor] = torch.unique(ids, return_inverse=True)
+    return found if len(found[0]) <= MOST_DISTINCT * ids.numel() else None
+
+
+@dataclass(frozen=True)
+class Words:
+    """Embeddings (…, E) in any order of their places."""
+
+    rows: Tensor  # (U, E) with `places`; without, (…, E)
+    places: Tensor | None = None  # (…): the row of each
+
+    def embedded(self) -> Tensor:
+        """The embeddings themselves, (…, E)."""
+        return self.rows if self.places is None else F.embedding(self.places, self.rows)
+
+    def linear(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Weight (G, E), bias (G,) -> W E x + b, (…, G)."""
+        found = F.linear(self.rows, weight, bias)
+        return found if self.places is None else F.embedding(self.places, found)
+
+    def transposed(self) -> Words:
+        """(B, T) <-> (T, B)."""
+        if self.places is None:
+            return Words(self.rows.transpose(0, 1).contiguous())
+        return replace(self, places=self.places.t().contiguous())
+
+    def at(self, real: Real | None) -> Words:
+        """Those at the real targets (N,), of (B, T)."""
+        if self.places is None:
+            return Words(at(real, self.rows))
+        return replace(self, places=at(real, self.places))
+
+    def following(self) -> Words:
+        """Of (T, B): at every place the next word of its sentence; zeros at the last."""
+        if self.places is None:
+            return Words(torch.cat([self.rows[1:], torch.zeros_like(self.rows[:1])]))
+        nothing = torch.full_like(self.places[:1], len(self.rows))
+        rows = torch.cat([self.rows, torch.zeros_like(self.rows[:1])])
+        return Words(rows, torch.cat([self.places[1:], nothing]))
