@@ -118,32 +118,71 @@ def test_the_recipe_knows_every_system(report):
     text = (FOLDER / "Makefile").read_text(encoding="utf-8")
     assert f"SYSTEMS := {' '.join(report.SYSTEMS)}\n" in text
     assert f"ROWS := {' '.join(report.ROWS)}\n" in text
-    assert f"CORPORA := {' '.join(report.TITLES)}\n" in text
+    trained = [corpus for corpus in report.TITLES if corpus not in report.MODELS_OF]
+    assert f"CORPORA := {' '.join(trained)}\n" in text
     assert f"LONG := {' '.join(report.LONG)}\n" in text
     for system in report.SYSTEMS:
         assert (FOLDER / f"{system}.toml").is_file()
 
 
-def test_debates(tmp_path):
-    data, out = tmp_path / "data", tmp_path / "out"
+def hansards(data: Path, lines: dict[str, list[str]]) -> None:
+    """A folder as the recipe wants it: the same lines to train on and as dev."""
     (data / "gold").mkdir(parents=True)
-    out.mkdir()
-    for language in ("en", "fr"):
-        lines = [f"{language} {number}\n" for number in range(6)]
+    for language, some in lines.items():
+        text = "".join(f"{line}\n" for line in some)
         with gzip.open(data / f"train-a.{language}.gz", "wt", encoding="utf-8") as file:
-            file.writelines(lines)
-        (data / f"dev.{language}").write_text("".join(lines[:5]), encoding="utf-8")
+            file.write(text)
+        (data / f"dev.{language}").write_text(text, encoding="utf-8")
         (data / "gold" / f"test.{language}").write_text("a\n", encoding="utf-8")
     (data / "gold" / "test.gold").write_text("0-0\n", encoding="utf-8")
-    command = [sys.executable, str(FOLDER / "debates.py"), str(data), str(out), "--pairs", "4"]
-    subprocess.run(command, check=True)
-    found = {path.name: path.read_text(encoding="utf-8") for path in out.iterdir()}
-    assert found["train.fr"] == "fr 0\nfr 1\nfr 2\nfr 3\n"
-    assert found["valid.en"] == "en 0\nen 1\n"
-    assert found["test.en"] == "en 2\nen 3\nen 4\n"
-    assert (found["gold.en"], found["gold.talp"]) == ("a\n", "0-0\n")
+
+
+def debates(data: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FOLDER / "debates.py"), str(data), str(out), "--pairs", "8"]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_debates(tmp_path):
+    data, out = tmp_path / "data", tmp_path / "out"
+    out.mkdir()
+    numbers = {language: [f"{language}{n}" for n in range(10)] for language in ("en", "fr")}
+    numbers["fr"][1] = " "  # nothing that "en1" could stand beside in the middle of a line
+    numbers["en"][6] = " ".join(["long"] * 59)  # no room for two more words
+    hansards(data, numbers)
+    assert debates(data, out).returncode == 0
+    found = {path.name: path.read_text(encoding="utf-8").split("\n") for path in out.iterdir()}
+    long = numbers["en"][6]
+    assert found["debates.train.en"] == ["en0", "en2 en3", "en4 en5", long + " en7", ""]
+    assert found["debates.train.fr"] == ["fr0", "fr2 fr3", "fr4 fr5", "fr6 fr7", ""]
+    assert found["debates.valid.fr"] == ["fr0", "fr2 fr3", "fr4", ""]
+    assert found["sentences.test.en"] == ["en5", long, "en7", "en8", "en9", ""]
+    singles, pairs = ["en5", "en7", "en8", "en9"], ["en5 en7", "en8 en9"]
+    assert found["debates.test.en"] == [*singles, *pairs, "en5 en7 en8", "en5 en7 en8 en9", ""]
+    assert (found["gold.en"], found["gold.talp"]) == (["a", ""], ["0-0", ""])
+
+
+@pytest.mark.parametrize("part", ["dev", "train-a"])
+def test_debates_of_unequal_length(tmp_path, part):
+    data = tmp_path / "data"
+    lines = [str(n) for n in range(12)]
+    hansards(data, {"en": lines, "fr": lines[:-1]})
+    other = {"dev": "train-a", "train-a": "dev"}[part]
+    for name in (f"{other}.en.gz", f"{other}.fr.gz"):
+        (data / name).unlink(missing_ok=True)
+    for language in ("en", "fr"):
+        (data / f"{other}.{language}").write_text("a\n", encoding="utf-8")
+    done = debates(data, tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert f"{part}.fr" in done.stderr
+    assert "different numbers of lines" in done.stderr
+
+
+def test_debates_that_are_not_there(tmp_path):
+    data = tmp_path / "data"
+    hansards(data, {"en": ["a"], "fr": ["b"]})
     (data / "dev.fr").unlink()
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = debates(data, tmp_path)
     assert done.returncode == 1
     assert "has no dev.fr or dev.fr.gz" in done.stderr
 

@@ -86,40 +86,32 @@ def train(
     """
     check_output_folder(out, overwrite, CONFIG)
     with ExitStack() as alone:
-        if group().main and out.is_dir():
+        there = out.is_dir()
+        if there and group().main:
             alone.enter_context(held(out))
-        return _train(settings, out, reporter or Silent(), overwrite, requests, alone)
-
-
-def _train(
-    settings: Settings,
-    out: Path,
-    reporter: Reporter,
-    overwrite: bool,
-    requests: Requests | None,
-    alone: ExitStack,
-) -> Record:
-    run = _run(settings, out, reporter, requests)
-    place = resolved(out)
-    if place in (data := resolved(Path(settings.data)), *data.parents):
-        raise UserError(f"{settings.data} lies in {out}, which is to be replaced: move it away")
-    record: Record = {}
-    if isinstance(run, Trainer):
-        run.prepare()
-    if group().main:
-        with output_folder(out, overwrite, CONFIG) as beside:
-            run.trained.source.save(beside, "source")
-            run.trained.target.save(beside, "target")
-            write_toml(beside / CONFIG, settings.to_table())
-            if isinstance(run, EMRun):
-                record = run.run(beside)
-            else:
-                keep_replaced(out, beside)
-                run.save(beside)
-        alone.enter_context(held(out))
-    if isinstance(run, Trainer):
-        record = run.run()
-    return record
+        run = _run(settings, out, reporter or Silent(), requests)
+        place = resolved(out)
+        if place in (data := resolved(Path(settings.data)), *data.parents):
+            raise UserError(f"{settings.data} lies in {out}, which is to be replaced: move it away")
+        record: Record = {}
+        if isinstance(run, Trainer):
+            run.prepare()
+        if group().main:
+            with output_folder(out, overwrite, CONFIG) as beside:
+                run.trained.source.save(beside, "source")
+                run.trained.target.save(beside, "target")
+                write_toml(beside / CONFIG, settings.to_table())
+                if isinstance(run, EMRun):
+                    record = run.run(beside)
+                else:
+                    keep_replaced(out, beside)
+                    run.save(beside)
+                if not there and out.is_dir():  # another run has made it meanwhile
+                    alone.enter_context(held(out))
+                alone.enter_context(held(beside))
+        if isinstance(run, Trainer):
+            record = run.run()
+        return record
 
 
 def resume(

@@ -69,7 +69,9 @@ class Validation:
         lines = self.group.share(sources)
         found = [n_best[0].text for n_best in translate([self.trained], lines, options)]
         hypotheses = self.group.joined(self.group.gather(found))
-        return score_text({"dev": hypotheses}, references, ["bleu"])["dev"][0].value
+        lowercase = self.trained.target.config.case == "lower"  # what is written has no capitals
+        scores = score_text({"dev": hypotheses}, references, ["bleu"], lowercase=lowercase)
+        return scores["dev"][0].value
 
     def _aer(self, gold: list[Gold]) -> float:
         """As `nmtkit align` reads links from the rows that are guided: of both directions, where

@@ -47,7 +47,8 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 def read_run(out: Path, corpus: str, system: str) -> Run:
     """One system's figures; UserError when it has not been run to its end."""
-    folder, result = out / "models" / corpus / system, out / "output" / corpus / system
+    folder = out / "models" / MODELS_OF.get(corpus, corpus) / system
+    result = out / "output" / corpus / system
     try:
         found = records(folder / METRICS)
         last = next(one for one in reversed(found) if one.get("finished"))
@@ -175,10 +176,12 @@ def plot(runs: Sequence[Run], path: Path) -> None:
 TITLES = {
     "captions": "### Multi30k, English to German",
     "joined": "### Multi30k, one to four captions a line",
-    "debates": "### Hansards, English to French",
+    "debates": "### Hansards, English to French, one to four sentences a line",
+    "sentences": "### Hansards, sentences as they are, by the same models",
 }
+MODELS_OF = {"sentences": "debates"}  # texts that another's models translate
 
-LONG = ("joined", "debates")  # those with a picture of BLEU by length
+LONG = ("joined", "debates", "sentences")  # those with a picture of BLEU by length
 
 
 def sections(out: Path, parts: Sequence[Run], settings: dict[str, str]) -> str:
