@@ -13,6 +13,7 @@ import torch
 from nmtkit.errors import UserError
 from nmtkit.models.seq2seq import AnySeq2Seq
 from nmtkit.search import Hypothesis, Sampling, SearchOptions, sample
+from nmtkit.search.beam import GROUP, largest
 from nmtkit.search.coverage import LEAST, Coverage
 from nmtkit.vocabulary import EOS
 from tests import reference_search as reference
@@ -171,3 +172,18 @@ def test_impossible_penalties_are_refused() -> None:
         SearchOptions(coverage_penalty=1.0, sampling=Sampling())
     with pytest.raises(UserError, match="unknown length normalisation 'gmnt': did you mean 'gnmt'"):
         SearchOptions(length_normalisation="gmnt")
+
+
+@pytest.mark.parametrize("k", [1, 5, 20])
+@pytest.mark.parametrize("size", [20, GROUP * 4 * 20, GROUP * 100 + 37])
+def test_the_largest_are_those_of_topk(k: int, size: int) -> None:
+    torch.manual_seed(size + k)
+    values = torch.randn(7, size)
+    values[1, size // 3 :] = -math.inf
+    values[2, 5:] = -math.inf
+    values[3] = values[3].round()  # many are equal
+    values[4, -3:] = 10.0  # behind the last whole group
+    best, places = largest(values, k)
+    assert torch.equal(best, values.topk(k, 1).values)
+    assert torch.equal(values.gather(1, places), best)
+    assert all(len(set(row)) == k for row in places.tolist())

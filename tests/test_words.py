@@ -1,4 +1,4 @@
-"""Words multiplied once a distinct one, against the embeddings at every place."""
+"""EmbeddedWords multiplied once a distinct one, against the embeddings at every place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.models.words import Words, distinct
+from nmtkit.models.words import EmbeddedWords, distinct
 from nmtkit.vocabulary import BOS, PAD
 from tests.test_models import PAIRS, padded
 
@@ -26,21 +26,21 @@ def test_nothing_is_shared_where_nearly_all_differ() -> None:
     assert distinct(torch.tensor([[4, 5, 6], [7, 4, 5]])) is not None  # 4 of 6
 
 
-def both() -> tuple[Words, Words, Tensor, Tensor]:
+def both() -> tuple[EmbeddedWords, EmbeddedWords, Tensor, Tensor]:
     """The same words as rows and places, and as rows alone; their two leaves."""
     torch.manual_seed(1)
     found = distinct(IDS)
     assert found is not None
     rows = torch.randn(len(found[0]), 3, dtype=torch.float64, requires_grad=True)
     flat = rows.detach()[found[1]].requires_grad_()
-    return Words(rows, found[1]), Words(flat), rows, flat
+    return EmbeddedWords(rows, found[1]), EmbeddedWords(flat), rows, flat
 
 
 @pytest.mark.parametrize(
     "taken",
     [
         lambda words: words,
-        Words.transposed,
+        EmbeddedWords.transposed,
         lambda words: words.transposed().following(),
         lambda words: words.at((torch.tensor([0, 1, 1]), torch.tensor([2, 0, 1]))),
     ],

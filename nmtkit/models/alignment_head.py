@@ -29,7 +29,7 @@ from nmtkit.models.attention import AdditiveAttention, mask_bias
 from nmtkit.models.encoder import Encoder
 from nmtkit.models.rnn import RNNConfig
 from nmtkit.models.tanh import energies_, energies_backward
-from nmtkit.models.words import Words
+from nmtkit.models.words import EmbeddedWords
 
 #: Numbers of σ(…) (B, t, S, A) held at a time.
 HELD = 1 << 22
@@ -111,7 +111,7 @@ class AlignmentHead(nn.Module):
         source and of source positions over the target, (B, T, S) both: their exponentials sum to 1
         over S, and over T.
         """
-        read = self.reader(Words(target), target_mask, dropout, plain)
+        read = self.reader(EmbeddedWords(target), target_mask, dropout, plain)
         queries = F.linear(torch.cat([read, target], 2), self.attention.W_a)
         keys = self.attention.keys(torch.cat([annotations, source], 2))
         found = (energies_plain if plain else energies)(queries, keys, self.attention.scale())

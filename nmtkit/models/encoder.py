@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nmtkit.models.cells import GRU, Cell, make_cell, stacked
 from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import RNNConfig
-from nmtkit.models.words import Words
+from nmtkit.models.words import EmbeddedWords
 
 
 class _ReverseRows(torch.autograd.Function):
@@ -35,11 +35,11 @@ def _reversed(states: Tensor, order: Tensor) -> Tensor:
     return flipped.view(states.shape)
 
 
-def _turned(words: Words, order: Tensor) -> Words:
+def _turned(words: EmbeddedWords, order: Tensor) -> EmbeddedWords:
     """The same of words (S, B)."""
     if words.places is None:
-        return Words(_reversed(words.rows, order))
-    return Words(words.rows, words.places.flatten()[order].view(words.places.shape))
+        return EmbeddedWords(_reversed(words.rows, order))
+    return EmbeddedWords(words.rows, words.places.flatten()[order].view(words.places.shape))
 
 
 def _reversal(mask: Tensor) -> Tensor:
@@ -98,7 +98,9 @@ class Encoder(nn.Module):
             self.add_module(f"{direction}_{cell}", made)
             self.cells.append(made)
 
-    def forward(self, words: Words, mask: Tensor, dropout: Tensor | None, plain: bool) -> Tensor:
+    def forward(
+        self, words: EmbeddedWords, mask: Tensor, dropout: Tensor | None, plain: bool
+    ) -> Tensor:
         """Words (B, S), mask (B, S), dropout mask (directions, B, H) -> annotations.
 
         They are (B, S, 2H), forward before backward, or (B, S, H). The backward direction starts at

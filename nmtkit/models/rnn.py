@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nmtkit.models.cells import LSTM
 from nmtkit.models.maxout import maxout
 from nmtkit.models.seq2seq import MemoryT, Seq2Seq, StateT
-from nmtkit.models.words import Words, distinct
+from nmtkit.models.words import EmbeddedWords, distinct
 from nmtkit.vocabulary import BOS, PAD
 
 
@@ -94,7 +94,7 @@ class Readout(nn.Module):
         self.C_o = nn.Parameter(torch.empty(rows, context))
         self.b_o = nn.Parameter(torch.empty(rows))
 
-    def forward(self, state: Tensor, word: Words, context: Tensor) -> Tensor:
+    def forward(self, state: Tensor, word: EmbeddedWords, context: Tensor) -> Tensor:
         """State (…, D), E y_{i-1} (…, E), context (…, C) -> (…, L)."""
         both = (
             F.linear(state, self.U_o, self.b_o)
@@ -133,12 +133,12 @@ class RNNModel(Seq2Seq[MemoryT, StateT]):
         embedded: Tensor = table(ids) * keep
         return F.dropout(embedded, self.config.dropout_embedding, self.training)
 
-    def _words(self, table: nn.Embedding, ids: Tensor, word_dropout: float) -> Words:
+    def _words(self, table: nn.Embedding, ids: Tensor, word_dropout: float) -> EmbeddedWords:
         """The same for a batch of sentences (B, S), multiplied once a distinct word if possible."""
         dropped = self.training and (word_dropout or self.config.dropout_embedding)
         if dropped or self.plain or (found := distinct(ids)) is None:
-            return Words(self._embed(table, ids, word_dropout))
-        return Words(self._embed(table, found[0], 0.0), found[1])
+            return EmbeddedWords(self._embed(table, ids, word_dropout))
+        return EmbeddedWords(self._embed(table, found[0], 0.0), found[1])
 
     def _recurrent_mask(self, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
         rate = self.config.dropout_recurrent

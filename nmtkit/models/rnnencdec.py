@@ -26,7 +26,7 @@ from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as PRESETS
 from nmtkit.models.rnn import Readout, RNNConfig, RNNModel
 from nmtkit.models.seq2seq import Memory, Real, Rows, at, no_attention
-from nmtkit.models.words import Words
+from nmtkit.models.words import EmbeddedWords
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         beam = len(tokens) // len(memory.context)
         context = memory.context.repeat_interleave(beam, 0)
         hidden = self.decoder_gru(torch.cat([word, context], 1), state.hidden)
-        readout = self.readout(hidden, Words(word), context)
+        readout = self.readout(hidden, EmbeddedWords(word), context)
         return readout, no_attention(memory.mask, readout, len(tokens)), FixedState(hidden)
 
     def features(

@@ -50,7 +50,7 @@ from nmtkit.models.rnn import Presets, Readout, RNNConfig, RNNModel
 from nmtkit.models.rnnsearch_stepping import RNNsearchStepper
 from nmtkit.models.seq2seq import Memory, Real, Rows, at, no_attention
 from nmtkit.models.stepping import Stepper
-from nmtkit.models.words import Words
+from nmtkit.models.words import EmbeddedWords
 from nmtkit.vocabulary import BOS
 
 
@@ -257,7 +257,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
             cell = decoder(torch.cat([word, context], 1), cell)
         if order != "appendix":
             seen = decoder.hidden(cell)
-        readout = self.readout(seen, Words(word), context)
+        readout = self.readout(seen, EmbeddedWords(word), context)
         return readout, weights, RNNState(cell, context, state.coverage + weights)
 
     def stepper(self, int8: bool = False) -> Stepper:
@@ -285,7 +285,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         return readout, weights.transpose(0, 1)
 
     def _attending(
-        self, words: Words, memory: RNNMemory, dropout: Tensor | None
+        self, words: EmbeddedWords, memory: RNNMemory, dropout: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Words (T, B) -> states (T, B, D), contexts (T, B, C), attention (T, B, S)."""
         assert self.attention is not None
@@ -300,7 +300,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         )
 
     def _fixed(
-        self, words: Words, memory: RNNMemory, dropout: Tensor | None
+        self, words: EmbeddedWords, memory: RNNMemory, dropout: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The same with one context a sentence: its part of the cell is there before the loop."""
         context = memory.annotations.squeeze(1)
@@ -329,7 +329,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         return states, contexts, no_attention(memory.mask, context, *states.shape[:2])
 
     def _loop(
-        self, words: Words, dropout: Tensor | None, **given: Any
+        self, words: EmbeddedWords, dropout: Tensor | None, **given: Any
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The recurrence over words (T, B); `given` are Inputs of attending.py."""
         decoder, second = self.cells

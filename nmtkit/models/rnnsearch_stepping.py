@@ -87,7 +87,7 @@ class RNNsearchStepper(Stepper):
         )
         width = len(readout.U_o)
         nothing = decoder.b.new_zeros
-        self.words = Words(model, decoder.W[:, :E], decoder.b, readout.V_o, readout.b_o)
+        self.words = WordTable(model, decoder.W[:, :E], decoder.b, readout.V_o, readout.b_o)
         if self.second is None:
             #: s -> [query, the gates', the readout's]
             bias = torch.cat([nothing(self.query), self.first.bias, nothing(width)])
@@ -186,7 +186,7 @@ class RNNsearchStepper(Stepper):
         return self.model.readout.units(of_state + of_word + of_context)
 
 
-class Words:
+class WordTable:
     """What the first unit and the readout get from the word before, biases included."""
 
     def __init__(self, model: RNNsearch, W: Tensor, b: Tensor, V_o: Tensor, b_o: Tensor) -> None:

@@ -34,7 +34,7 @@ def distinct(ids: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 @dataclass(frozen=True)
-class Words:
+class EmbeddedWords:
     """Embeddings (…, E) in any order of their places."""
 
     rows: Tensor  # (U, E) with `places`; without, (…, E)
@@ -49,22 +49,22 @@ class Words:
         found = F.linear(self.rows, weight, bias)
         return found if self.places is None else F.embedding(self.places, found)
 
-    def transposed(self) -> Words:
+    def transposed(self) -> EmbeddedWords:
         """(B, T) <-> (T, B)."""
         if self.places is None:
-            return Words(self.rows.transpose(0, 1).contiguous())
+            return EmbeddedWords(self.rows.transpose(0, 1).contiguous())
         return replace(self, places=self.places.t().contiguous())
 
-    def at(self, real: Real | None) -> Words:
+    def at(self, real: Real | None) -> EmbeddedWords:
         """Those at the real targets (N,), of (B, T)."""
         if self.places is None:
-            return Words(at(real, self.rows))
+            return EmbeddedWords(at(real, self.rows))
         return replace(self, places=at(real, self.places))
 
-    def following(self) -> Words:
+    def following(self) -> EmbeddedWords:
         """Of (T, B): at every place the next word of its sentence; zeros at the last."""
         if self.places is None:
-            return Words(torch.cat([self.rows[1:], torch.zeros_like(self.rows[:1])]))
+            return EmbeddedWords(torch.cat([self.rows[1:], torch.zeros_like(self.rows[:1])]))
         nothing = torch.full_like(self.places[:1], len(self.rows))
         rows = torch.cat([self.rows, torch.zeros_like(self.rows[:1])])
-        return Words(rows, torch.cat([self.places[1:], nothing]))
+        return EmbeddedWords(rows, torch.cat([self.places[1:], nothing]))

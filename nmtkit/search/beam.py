@@ -22,6 +22,32 @@ from nmtkit.search.ensemble import Ensemble, Searched
 from nmtkit.search.options import Hypothesis, SearchOptions
 from nmtkit.vocabulary import BOS, EOS
 
+#: Numbers of which a CPU first looks at the largest alone, when it seeks the K largest of many.
+GROUP = 64
+
+
+def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Values (L, N) -> the k largest of each row, best first, and where they stand, (L, k).
+
+    As `topk`, which takes a CPU several times as long: the k largest lie in the k groups whose
+    largest are the largest.
+    """
+    rows, size = values.shape
+    groups = size // GROUP
+    if not values.is_cpu or groups < 4 * k:
+        best, places = values.topk(k, 1)
+        return best, places
+    grouped = values[:, : groups * GROUP].view(rows, groups, GROUP)
+    chosen = grouped.amax(2).topk(k, 1).indices.unsqueeze(2)  # (L, k, 1)
+    within = torch.arange(GROUP)
+    rest = torch.arange(groups * GROUP, size)
+    found = grouped.gather(1, chosen.expand(-1, -1, GROUP)).flatten(1)
+    places = (chosen * GROUP + within).flatten(1)
+    found = torch.cat([found, values[:, groups * GROUP :]], 1)
+    places = torch.cat([places, rest.expand(rows, -1)], 1)
+    best, at = found.topk(k, 1)
+    return best, places.gather(1, at)
+
 
 class _Beams:
     """The live sentences' hypotheses; every tensor has the live sentences as dimension 0."""
@@ -73,7 +99,7 @@ class _Beams:
     def _best(self, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The K best of the candidates (L, K, V): log-probabilities, words and parents, (L, K)."""
         live, beam, size = candidates.shape
-        best, flat = candidates.view(live, -1).topk(beam, 1)
+        best, flat = largest(candidates.view(live, -1), beam)
         return best, flat % size, flat // size
 
     def _diverse(self, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
