@@ -13,6 +13,8 @@ import argparse
 import re
 import shutil
 import statistics
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,12 +25,15 @@ from watch import run
 from nmtkit.corpus import read_lines
 from nmtkit.score import score_text
 
-#: nmtkit's ways to translate: options of the command.
+#: nmtkit's ways to translate: options of the command. LEXICON stands for an ibm1 model's table.
+LEXICON = "LEXICON"
 WAYS: dict[str, Sequence[str]] = {
     "": (),
     "2 workers": ("--workers", "2"),
+    "shortlist, 2 workers": ("--shortlist", LEXICON, "--workers", "2"),
     "int8": ("--int8",),
     "int8, 2 workers": ("--int8", "--workers", "2"),
+    "int8, shortlist, 2 workers": ("--int8", "--shortlist", LEXICON, "--workers", "2"),
 }
 
 
@@ -48,6 +53,23 @@ def trained(tool: Tool, text: Path, work: Path, size: str, updates: int, threads
         if run(tool.train(given), threads, folder / "log").status:
             raise SystemExit(f"error: {tool.name} failed: see {folder / 'log'}")
     return given
+
+
+def lexicon(text: Path, work: Path) -> Path:
+    """The table of an ibm1 model of the text; trains it when there is none."""
+    folder = work / "ibm1"
+    if not (folder / "lex.tsv").is_file():
+        command = [
+            sys.executable,
+            "-m",
+            "nmtkit",
+            "train",
+            str(text / "prepared"),
+            "--arch",
+            "ibm1",
+        ]
+        subprocess.run([*command, "--out", str(folder)], check=True)
+    return folder / "lex.tsv"
 
 
 def seconds(
@@ -85,8 +107,14 @@ def main() -> None:
         tool = TOOLS[name](arguments.peers.resolve())
         tool.install()
         given = trained(tool, text, work, arguments.size, arguments.updates, arguments.threads)
-        ways = WAYS if name == "nmtkit" else {"": ()}
-        systems += [(f"{name} {way}".strip(), tool, given, WAYS[way]) for way in ways]
+        ways: dict[str, Sequence[str]] = {"": ()}
+        if name == "nmtkit":
+            table = str(lexicon(text, work))
+            ways = {
+                way: [table if one == LEXICON else one for one in options]
+                for way, options in WAYS.items()
+            }
+        systems += [(f"{name} {way}".strip(), tool, given, ways[way]) for way in ways]
     speeds: dict[str, list[float]] = {name: [] for name, *_ in systems}
     found = {}
     for _ in range(arguments.rounds):

@@ -46,6 +46,7 @@ class TranslateKeywords(TypedDict, total=False):
     attention: bool  # also give the attention of every output; with n_best
     replace_unknown: bool  # UNK becomes the source word that it attends to most …
     dictionary: Mapping[str, str] | None  # … or that word's entry here
+    shortlist: Mapping[str, Sequence[str]] | None  # subword -> those to search among, best first
     glossary: Mapping[str, str] | None  # source terms and what they must become
     markup: bool  # lines have XML or HTML tags, which come out around the linked words
     tokenized: bool  # leave tokens as they are

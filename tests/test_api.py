@@ -83,14 +83,17 @@ def test_translate(toy, flags, options):
     assert len(set(found)) > 10
 
 
-def test_what_the_command_reads_from_files(toy, tmp_path):
+def test_what_the_command_reads_from_files(toy, tmp_path, monkeypatch):
     """Dictionary, glossary and prefixes; texts that differ show that each of them is taken up."""
+    monkeypatch.setattr("nmtkit.search.shortlist.COMMON", 0)
     lines = [raw(source) for source, _ in toy.test]
     words = sorted({word for source, _ in toy.test for word in source.split(" ")})
     table = {word: word.upper() for word in words}
     prefixes = [target.split(" ")[-1] if i % 2 else "" for i, (_, target) in enumerate(toy.test)]
     file = write(tmp_path / "table", (f"{word}\t{entry}" for word, entry in table.items()))
     prefix = write(tmp_path / "prefix", prefixes)
+    last = sorted(toy.test[0][1].split(" "))[0]
+    lexicon = write(tmp_path / "lex.tsv", (f"{word}\t{last}\t0.5" for word in words))
     model = nmtkit.load(toy.model, device="cpu")
     given = "".join(line + "\n" for line in lines)
     cases: list[tuple[tuple[object, ...], TranslateKeywords]] = [
@@ -101,6 +104,7 @@ def test_what_the_command_reads_from_files(toy, tmp_path):
         ),
         (("--glossary", file), {"glossary": table}),
         (("--prefix", prefix), {"prefixes": prefixes}),
+        (("--shortlist", lexicon), {"shortlist": {word: [last] for word in words}}),
     ]
     different = set()
     for flags, options in cases:
@@ -264,6 +268,12 @@ def test_models_that_cannot(folder):
         ({"dictionary": {"a": "b"}}, ValueError, "dictionary is for replace_unknown=True"),
         ({"forbid_unknown": True, "replace_unknown": True}, ValueError, "say one of them"),
         ({"rows": "nxt"}, nmtkit.UserError, "did you mean 'next'"),
+        (
+            {"shortlist": {"no": ["such"]}},
+            nmtkit.UserError,
+            "does not fit .*: it has no translation",
+        ),
+        ({"shortlist": {"a": ["b"]}, "sampling": Sampling()}, ValueError, "is for beams"),
     ],
 )
 def test_wrong_options_of_translate(folder, options, kind, message):

@@ -10,7 +10,7 @@ import typer
 from nmtkit.cli import processes
 from nmtkit.cli.completion import LENGTH_NORMALISATIONS, one_of
 from nmtkit.cli.output import STREAM, check_outputs, same_output
-from nmtkit.cli.translating import Streams, read_dictionary, read_glossary, run
+from nmtkit.cli.translating import Streams, read_dictionary, read_glossary, read_shortlist, run
 from nmtkit.errors import UserError
 
 _SEARCH, _DRAW, _WORDS = "Search", "Sampling", "Words and links"
@@ -131,6 +131,13 @@ def translate(
             "--markup", rich_help_panel=_TERMS, help="Lines are XML or HTML: keep the tags."
         ),
     ] = False,
+    shortlist: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=_SEARCH,
+            help="lex.tsv of an ibm1 model: search among its words and the commonest; faster.",
+        ),
+    ] = None,
     int8: Annotated[
         bool, typer.Option("--int8", help="Compute in 8-bit integers: faster, on a CPU only.")
     ] = False,
@@ -147,11 +154,16 @@ def translate(
         raise UserError("--dictionary is for --replace-unknown: say that too")
     if forbid_unknown and replace_unknown:
         raise UserError("--forbid-unknown leaves nothing to --replace-unknown: say one of them")
+    if shortlist and sample:
+        raise UserError("--shortlist is for a beam: leave out --sample")
     if markup and alignments:
         raise UserError("--alignments are of lines without tags: leave out --markup")
     if alignments is not None and same_output(alignments, out):
         raise UserError(f"--alignments and --out cannot both be {out}")
-    inputs = {"source": source, "prefix": prefix, "dictionary": dictionary, "glossary": glossary}
+    inputs = {
+        "source": source, "prefix": prefix, "dictionary": dictionary, "glossary": glossary,
+        "shortlist": shortlist,
+    }  # fmt: skip
     check_outputs((out, alignments), inputs.values(), models)
     streams = [f"--{name}" for name, path in inputs.items() if str(path) == STREAM]
     if len(streams) > 1:
@@ -192,6 +204,7 @@ def translate(
         replace_unknown=replace_unknown,
         dictionary=read_dictionary(dictionary) if dictionary and main else {},
         tokenized=tokenized,
+        shortlist=read_shortlist(shortlist) if shortlist and main else {},
         int8=int8,
         batch=size,
         glossary=read_glossary(glossary) if glossary and main else {},

@@ -60,8 +60,9 @@ def run(
     from nmtkit.distributed import group
     from nmtkit.translate import TermCount, translate
 
-    dictionary, glossary = group().from_main([dict(options.dictionary), dict(options.glossary)])
-    options = replace(options, dictionary=dictionary, glossary=glossary)
+    tables = [dict(one) for one in (options.dictionary, options.glossary, options.shortlist)]
+    dictionary, glossary, shortlist = group().from_main(tables)
+    options = replace(options, dictionary=dictionary, glossary=glossary, shortlist=shortlist)
     models = load_all(folders, devices.resolve(device))
     warn_of_aligners(models)
     typed = streams.typed and group().size == 1
@@ -157,6 +158,29 @@ def read_dictionary(path: Path) -> dict[str, str]:
             raise UserError(f"{path}:{number}: expected a source word, TAB, its translation")
         entries.setdefault(columns[0], clean_line(columns[1]))
     return entries
+
+
+def read_shortlist(path: Path) -> dict[str, list[str]]:
+    """Source word TAB target word TAB probability a line, as an aligner's lex.tsv has them.
+
+    Returns the target words of each source word, the most probable first.
+    """
+    found: dict[str, list[tuple[float, str]]] = {}
+    for number, columns in _columns(path):
+        try:
+            source, target, probability = columns
+            value = float(probability)
+            if not (source and target and 0 <= value <= 1):
+                raise ValueError
+        except ValueError as error:
+            raise UserError(
+                f"{path}:{number}: expected a source word, TAB, a target word, TAB, the "
+                "probability of the one given the other"
+            ) from error
+        found.setdefault(source, []).append((-value, target))
+    if not found:
+        raise UserError(f"{path}: no words: it must be a lexical table")
+    return {source: [target for _, target in sorted(some)] for source, some in found.items()}
 
 
 def read_glossary(path: Path) -> dict[str, str]:

@@ -9,6 +9,8 @@ F features.
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -47,6 +49,16 @@ class Product:
             return found.mul_(self.factors)
         return torch.addcmul(self.bias, found, self.factors, out=found)
 
+    def of_rows(self, rows: Tensor) -> Product:
+        """The same for some rows (U,) of W and b alone."""
+        chosen = copy.copy(self)
+        chosen.weight = self.weight.index_select(0, rows)
+        chosen.bias = None if self.bias is None else self.bias.index_select(0, rows)
+        if self.integers is not None:
+            chosen.factors = self.factors.index_select(0, rows)
+            chosen.integers = self.integers.t().index_select(0, rows).t()
+        return chosen
+
 
 def _factors(rows: Tensor) -> Tensor:
     """(N, I) -> what 1 stands for in each row as int8, (N, 1)."""
@@ -61,6 +73,13 @@ class Stepper:
     def __init__(self, model: AnySeq2Seq, int8: bool = False) -> None:
         self.model = model
         self.output = Product([model.output.weight], model.output.bias, int8) if int8 else None
+
+    def only(self, words: Tensor) -> Stepper:
+        """The same, whose output is that of these target words (U,) alone."""
+        narrow = copy.copy(self)
+        output = self.model.output
+        narrow.output = (self.output or Product([output.weight], output.bias, False)).of_rows(words)
+        return narrow
 
     def encode(self, source: Tensor, mask: Tensor) -> Memory:
         """Source ids (B, S), mask (B, S)."""
@@ -81,6 +100,16 @@ class Stepper:
         found: Tensor = (self.model.output if self.output is None else self.output)(features)
         return found
 
-    def log_probs(self, features: Tensor, attention: Tensor, copied: Tensor | None) -> Tensor:
-        """As the model's, from the features (R, F) of a step."""
-        return self.model.log_probs(self.logits(features), features, attention, copied)
+    def log_probs(
+        self,
+        features: Tensor,
+        attention: Tensor,
+        copied: Tensor | None,
+        closed: Tensor | None = None,
+    ) -> Tensor:
+        """As the model's, from the features (R, F) of a step; `closed` (B, U): words not to use."""
+        logits = self.logits(features)
+        if closed is not None:
+            rows = logits.view(len(closed), -1, logits.shape[1])
+            rows.masked_fill_(closed.unsqueeze(1), -math.inf)
+        return self.model.log_probs(logits, features, attention, copied)

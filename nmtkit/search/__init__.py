@@ -14,6 +14,7 @@ from nmtkit.search.options import (
     check_length_penalty,
 )
 from nmtkit.search.sampling import sample
+from nmtkit.search.shortlist import Shortlist
 
 __all__ = [
     "LENGTH_NORMALISATIONS",
@@ -22,6 +23,7 @@ __all__ = [
     "Hypothesis",
     "Sampling",
     "SearchOptions",
+    "Shortlist",
     "beam_search",
     "check_length_penalty",
     "force_decode",

@@ -20,6 +20,7 @@ from nmtkit.search.allowed import Allowed, Prefixes
 from nmtkit.search.coverage import Coverage
 from nmtkit.search.ensemble import Ensemble, Searched
 from nmtkit.search.options import Hypothesis, SearchOptions
+from nmtkit.search.shortlist import Shortlist
 from nmtkit.vocabulary import BOS, EOS
 
 #: Numbers of which a CPU first looks at the largest alone, when it seeks the K largest of many.
@@ -83,6 +84,8 @@ class _Beams:
         candidates = log_probs.add_(self.log_probs.unsqueeze(2))
         choose = self._diverse if self.options.diversity else self._best
         best, words, parents = choose(candidates)
+        if ensemble.listed is not None:
+            words = ensemble.listed.words[words]
         ranks = torch.arange(beam, device=best.device)
         best = best.masked_fill(ranks >= self.places.unsqueeze(1), -math.inf)
         history = self.history.gather(1, parents.unsqueeze(2).expand(-1, -1, length - 1))
@@ -156,15 +159,21 @@ def beam_search(
     options: SearchOptions,
     prefixes: Prefixes | None = None,
     copied: Tensor | None = None,
+    shortlist: Shortlist | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate source ids (B, S), mask (B, S): each sentence's n best hypotheses, best first.
 
     A hypothesis begins with its sentence's prefix. With `copied` (B, S) the ids are those of the
     source-extended vocabulary, and so may a prefix's be. The length limit of a sentence depends on
     its own length and prefix only, so that neither padding nor the other sentences of the batch
-    change its result.
+    change its result. With a `shortlist` each sentence has words of its own; it does not go with
+    `copied`.
     """
-    ensemble, beams = Ensemble(models, source, mask, copied), _Beams(mask, options, prefixes)
+    listed = None if shortlist is None else shortlist.of(source, prefixes)
+    if listed is not None and prefixes is not None:
+        prefixes = [listed.places(ids) for ids in prefixes]
+    ensemble = Ensemble(models, source, mask, copied, listed)
+    beams = _Beams(mask, options, prefixes)
     ensemble.start(options.beam)
     tokens = source.new_full((len(source) * options.beam,), BOS)
     for _ in range(int(beams.allowed.limit.max())):

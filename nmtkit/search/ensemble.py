@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nmtkit.models.seq2seq import AnySeq2Seq, Rows
 from nmtkit.models.stepping import Stepper
+from nmtkit.search.shortlist import Listed
 from nmtkit.vocabulary import UNK
 
 #: What search takes: a model, or a stepper of it (`AnySeq2Seq.stepper`).
@@ -28,10 +29,15 @@ class Ensemble:
         source: Tensor,
         mask: Tensor,
         copied: Tensor | None = None,
+        listed: Listed | None = None,
     ) -> None:
-        """Source ids (B, S), mask (B, S); `copied` (B, S): what models that copy can copy."""
+        """Source ids (B, S), mask (B, S); `copied` (B, S): what models that copy can copy;
+        `listed`: the only target words there are, which then stand for the vocabulary.
+        """
         self.steppers = [m if isinstance(m, Stepper) else Stepper(m) for m in models]
-        self.copied = copied
+        if listed is not None:
+            self.steppers = [stepper.only(listed.words) for stepper in self.steppers]
+        self.copied, self.listed = copied, listed
         self.memories = [stepper.encode(source, mask) for stepper in self.steppers]
         self.states: list[Rows] = []
         self._attention: list[Tensor] = []
@@ -43,7 +49,7 @@ class Ensemble:
 
     def step(self, tokens: Tensor) -> Tensor:
         """y_{i-1} (R,) -> log-probabilities of y_i (R, V); with `copied` (R, V + S)."""
-        copied = self.copied
+        copied, closed = self.copied, None if self.listed is None else self.listed.closed
         if copied is not None:
             copied = copied.repeat_interleave(len(tokens) // len(copied), 0)
             tokens = without_copies([stepper.model for stepper in self.steppers], tokens)
@@ -53,7 +59,7 @@ class Ensemble:
             features, attention, self.states[m] = stepper.step(
                 tokens, self.states[m], self.memories[m]
             )
-            log_probs.append(stepper.log_probs(features, attention, copied))
+            log_probs.append(stepper.log_probs(features, attention, copied, closed))
             self._attention.append(attention)
         return mean_probability(log_probs)
 
@@ -67,6 +73,7 @@ class Ensemble:
         if sentences is not None:
             self.memories = [memory.select(sentences) for memory in self.memories]
             self.copied = None if self.copied is None else self.copied[sentences]
+            self.listed = None if self.listed is None else self.listed.select(sentences)
 
 
 def without_copies(models: Sequence[AnySeq2Seq], ids: Tensor) -> Tensor:

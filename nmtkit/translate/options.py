@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ class TranslateOptions:
     replace_unknown: bool = False  # UNK becomes the source word it attends to most …
     dictionary: Mapping[str, str] = field(default_factory=dict)  # … or that word's entry here
     tokenized: bool = False  # leave the output as tokens
+    #: Source word -> target words, the most probable first: search among these (shortlist.py).
+    shortlist: Mapping[str, Sequence[str]] = field(default_factory=dict)
     int8: bool = False  # weights and what they multiply rounded to 8 bits: faster on a CPU
     batch: BatchSize = field(default_factory=BatchSize.of_search)
     read_ahead: int = 5000  # lines sorted by length together
@@ -32,6 +34,8 @@ class TranslateOptions:
     def __post_init__(self) -> None:
         if self.markup and self.links:
             raise ValueError("links are of lines without tags: they do not go with markup")
+        if self.shortlist and self.search.sampling:
+            raise ValueError("a shortlist is for beams: it does not go with sampling")
 
     @property
     def reads_attention(self) -> bool:

@@ -15,7 +15,7 @@ from nmtkit.extended import ExtendedVocabulary
 from nmtkit.links import Links
 from nmtkit.models.stepping import Stepper
 from nmtkit.progress import Progress, silent
-from nmtkit.search import Hypothesis, beam_search, sample
+from nmtkit.search import Hypothesis, Shortlist, beam_search, sample
 from nmtkit.text import Segmented, Text, token_map
 from nmtkit.translate.drafts import (
     NO_PREFIX,
@@ -61,6 +61,8 @@ def translate(
             rows_of(trained, options.align.rows)
     if options.search.coverage_penalty:
         _check_coverage(models)
+    if options.shortlist:
+        _check_generates(models)
     sources = _read(models, lines, options, prefixes, where, first)
     done: dict[int, list[Output]] = {}
     due = first
@@ -77,6 +79,14 @@ def _check_coverage(models: Sequence[Trained]) -> None:
             raise UserError(
                 f"{trained.folder}: its architecture has no attention to measure coverage by: "
                 "leave out the coverage penalty"
+            )
+
+
+def _check_generates(models: Sequence[Trained]) -> None:
+    for trained in models:
+        if trained.extended is not None:
+            raise UserError(
+                f"{trained.folder}: it copies words, which no shortlist has: leave out --shortlist"
             )
 
 
@@ -116,6 +126,7 @@ def _searched(
 ) -> Iterator[tuple[int, list[Output]]]:
     """Number and translations of every line, in the order of the search."""
     glossary = Glossary(options.glossary, models[0].source, models[0].target)
+    shortlist = _shortlist(models[0], options)
     with torch.inference_mode():
         steppers = [model.seq2seq.stepper(options.int8) for model in models]
     while some := list(islice(sources, options.read_ahead)):
@@ -125,7 +136,7 @@ def _searched(
         present = [one for one in some if one.ids]
         for rows in length_sorted([len(one.ids) for one in present], options.batch):
             chosen = [present[row] for row in rows]
-            found = _search(models, steppers, chosen, options)
+            found = _search(models, steppers, chosen, options, shortlist)
             drafts = [
                 draft(models[0], one, hypothesis)
                 for one, hypotheses in zip(chosen, found, strict=True)
@@ -134,6 +145,18 @@ def _searched(
             outputs = iter(_outputs(models, drafts, glossary, options))
             for one, hypotheses in zip(chosen, found, strict=True):
                 yield one.number, list(islice(outputs, len(hypotheses))) or [_blank(one)]
+
+
+def _shortlist(trained: Trained, options: TranslateOptions) -> Shortlist | None:
+    if not options.shortlist:
+        return None
+    try:
+        return Shortlist(options.shortlist, trained.source_vocabulary, trained.target_vocabulary)
+    except ValueError as error:
+        raise UserError(
+            f"the shortlist does not fit {trained.folder}: {error}: train ibm1 on the prepared "
+            "corpus that the model is of"
+        ) from error
 
 
 def _blank(source: Source) -> Output:
@@ -146,13 +169,15 @@ def _search(
     steppers: Sequence[Stepper],
     sources: Sequence[Source],
     options: TranslateOptions,
+    shortlist: Shortlist | None,
 ) -> list[list[Hypothesis]]:
     device, extended = models[0].device, extended_vocabulary(models)
     ids, copied = of_sources([models[0].source.numbers(one.cut) for one in sources], extended)
     ids, copied = ids.to(device), None if copied is None else copied.to(device)
     prefixes = [one.prefix.ids for one in sources]
     if options.search.sampling is None:
-        return beam_search(steppers, ids, ids != PAD, options.search, prefixes, copied)
+        given = (options.search, prefixes, copied, shortlist)
+        return beam_search(steppers, ids, ids != PAD, *given)
     numbers = [one.number for one in sources]
     return sample(steppers, ids, ids != PAD, options.search, numbers, prefixes, copied)
 
