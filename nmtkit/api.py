@@ -217,6 +217,10 @@ def _check_translation(given: Mapping[str, Any], listed: bool) -> None:
             raise ValueError(f"{name}=True is for outputs, not texts: say n_best, 1 or more")
     if given.get("dictionary") and not given.get("replace_unknown"):
         raise ValueError("dictionary is for replace_unknown=True: say that too")
+    if (listed_words := given.get("shortlist")) is not None:
+        good = isinstance(listed_words, Mapping)
+        if not good or any(isinstance(words, str) for words in listed_words.values()):
+            raise TypeError("shortlist must map each source subword to a list of target subwords")
     if given.get("forbid_unknown") and given.get("replace_unknown"):
         raise ValueError("forbid_unknown leaves nothing to replace_unknown: say one of them")
 

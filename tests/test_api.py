@@ -273,6 +273,8 @@ def test_models_that_cannot(folder):
             nmtkit.UserError,
             "does not fit .*: it has no translation",
         ),
+        ({"shortlist": {"haus": "house"}}, TypeError, "to a list of target subwords"),
+        ({"shortlist": [("haus", ["house"])]}, TypeError, "to a list of target subwords"),
         ({"shortlist": {"a": ["b"]}, "sampling": Sampling()}, ValueError, "is for beams"),
     ],
 )

@@ -1,4 +1,4 @@
-"""EmbeddedWords multiplied once a distinct one, against the embeddings at every place."""
+"""Words multiplied once a distinct one, against the embeddings at every place."""
 
 from __future__ import annotations
 

@@ -52,9 +52,10 @@ class Product:
     def of_rows(self, rows: Tensor) -> Product:
         """The same for some rows (U,) of W and b alone."""
         chosen = copy.copy(self)
-        chosen.weight = self.weight.index_select(0, rows)
         chosen.bias = None if self.bias is None else self.bias.index_select(0, rows)
-        if self.integers is not None:
+        if self.integers is None:
+            chosen.weight = self.weight.index_select(0, rows)
+        else:
             chosen.factors = self.factors.index_select(0, rows)
             chosen.integers = self.integers.t().index_select(0, rows).t()
         return chosen
@@ -77,8 +78,12 @@ class Stepper:
     def only(self, words: Tensor) -> Stepper:
         """The same, whose output is that of these target words (U,) alone."""
         narrow = copy.copy(self)
-        output = self.model.output
-        narrow.output = (self.output or Product([output.weight], output.bias, False)).of_rows(words)
+        if self.output is None:
+            weight, bias = self.model.output.weight, self.model.output.bias
+            chosen = [part.index_select(0, words) for part in (weight, bias)]
+            narrow.output = Product(chosen[:1], chosen[1], int8=False)
+        else:
+            narrow.output = self.output.of_rows(words)
         return narrow
 
     def encode(self, source: Tensor, mask: Tensor) -> Memory:

@@ -117,7 +117,8 @@ class SearchOptions:
 class Hypothesis:
     """ids without EOS; log_prob in nats, EOS included; value: what the ranking used.
 
-    log_prob is the models' own whatever was forbidden, forced, penalised or sharpened.
+    log_prob is the models' own whatever was forbidden, forced, penalised or sharpened; with a
+    shortlist it is that among its words.
     """
 
     ids: tuple[int, ...]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nmtkit.vocabulary import EOS, SPECIALS, Vocabulary
 
-COMMON = 100  # the most frequent target words, which every sentence may use
+COMMON = 100  # the most frequent words of the table's target side: every sentence may use them
 EACH = 50  # translations of a source word
 
 
@@ -37,6 +37,8 @@ class Listed:
 
     def places(self, ids: Sequence[int]) -> list[int]:
         """Where words that are listed stand."""
+        if not ids:
+            return []
         wanted = torch.tensor(ids, dtype=torch.long, device=self.words.device)
         found: list[int] = torch.searchsorted(self.words, wanted).tolist()
         return found
@@ -54,23 +56,27 @@ class Shortlist:
         """
         self.size = len(target)
         rows = torch.full((len(source), EACH), EOS)  # EOS may come anyway
-        known = 0
+        found: set[int] = set()
         for word, translations in table.items():
             if word not in source:
                 continue
-            ids = target.ids([one for one in translations if one in target][:EACH])
-            rows[source.ids([word])[0], : len(ids)] = torch.tensor(ids, dtype=torch.long)
-            known += len(ids)
-        if not known:
+            ids = target.ids(one for one in translations if one in target)
+            found.update(ids)
+            kept = ids[:EACH]
+            rows[source.ids([word])[0], : len(kept)] = torch.tensor(kept, dtype=torch.long)
+        if not found:
             raise ValueError("it has no translation between words of the model's vocabularies")
         self.rows = rows
+        # Ids fall in frequency; of a joint vocabulary some are the source's alone.
+        self.common = torch.tensor([*range(len(SPECIALS)), *sorted(found)[:COMMON]])
 
     def of(self, source: Tensor, prefixes: Sequence[Sequence[int]] | None) -> Listed:
         """The words for source ids (B, S), each sentence's prefix among them."""
         device = source.device
+        self.rows, self.common = self.rows.to(device), self.common.to(device)
         allowed = torch.zeros((len(source), self.size), dtype=torch.bool, device=device)
-        allowed[:, : len(SPECIALS) + COMMON] = True
-        allowed.scatter_(1, self.rows.to(device)[source].flatten(1), True)
+        allowed[:, self.common] = True
+        allowed.scatter_(1, self.rows[source].flatten(1), True)
         if prefixes is not None and any(prefixes):
             for row, ids in zip(allowed, prefixes, strict=True):
                 row[list(ids)] = True
