@@ -5,7 +5,7 @@
 Each tool trains its small network alone on the machine, and leaves a checkpoint every so many
 updates; then each checkpoint translates test_2016_flickr with beam 5. A checkpoint's minutes are
 the updates before it at the tool's median speed: time for validation is nobody's. BLEU is of
-lowercased tokens.
+lowercased tokens. WORK keeps the curves, curves.json: those of earlier runs are drawn too.
 
 All have the same text, sizes, batches, dropout, label smoothing and rate. nmtkit is there once more
 at its quickest: a network of less than half the sizes, the authors' own order of attention and
@@ -124,7 +124,8 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
     text, work = arguments.text.resolve(), arguments.work.resolve()
-    curves = {}
+    drawn = work / "curves.json"
+    curves = json.loads(drawn.read_text(encoding="utf-8")) if drawn.is_file() else {}
     for name in arguments.ways:
         way = WAYS[name]
         tool = TOOLS[way.tool](arguments.peers.resolve())
@@ -144,8 +145,8 @@ def main() -> None:
             more=way.more,
         )
         curves[name] = curve(name, tool, given, arguments.threads)
-    with atomic_writer(work / "curves.json") as file:
-        json.dump(curves, file)
+        with atomic_writer(drawn) as file:
+            json.dump(curves, file)
     if arguments.plot:
         plot(curves, arguments.plot)
 
