@@ -59,16 +59,8 @@ def lexicon(text: Path, work: Path) -> Path:
     """The table of an ibm1 model of the text; trains it when there is none."""
     folder = work / "ibm1"
     if not (folder / "lex.tsv").is_file():
-        command = [
-            sys.executable,
-            "-m",
-            "nmtkit",
-            "train",
-            str(text / "prepared"),
-            "--arch",
-            "ibm1",
-        ]
-        subprocess.run([*command, "--out", str(folder)], check=True)
+        command = [sys.executable, "-m", "nmtkit", "train", str(text / "prepared")]
+        subprocess.run([*command, "--arch", "ibm1", "--out", str(folder)], check=True)
     return folder / "lex.tsv"
 
 
