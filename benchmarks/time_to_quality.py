@@ -75,7 +75,7 @@ def curve(name: str, tool: Tool, given: Run, threads: int) -> list[tuple[float, 
     if watched.status:
         raise SystemExit(f"error: {tool.name} failed: see {given.folder / 'log'}")
     counts = [(tool.updates(line), line) for line in watched.lines]
-    speed = rate([(n, line) for n, line in counts if n is not None], 20).updates
+    speed = rate([(n, line) for n, line in counts if n is not None], 33).updates
     points = []
     for updates, checkpoint in sorted(tool.checkpoints(given).items()):
         out = given.folder / f"hypothesis.{updates}"
@@ -137,7 +137,7 @@ def main() -> None:
             folder,
             SIZES["small"],
             updates,
-            report=20,
+            report=33,  # a part of EVERY
             every=EVERY,
             dropout=0.2,
             rate=way.rate,
