@@ -32,6 +32,7 @@ from nmtkit.files import atomic_writer
 
 GOAL = 37  # BLEU: the dotted line of the plot
 EVERY = 363  # updates between checkpoints: an epoch
+REPORT = 33  # updates between two lines; JoeyNMT wants a part of EVERY
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def curve(name: str, tool: Tool, given: Run, threads: int) -> list[tuple[float, 
     if watched.status:
         raise SystemExit(f"error: {tool.name} failed: see {given.folder / 'log'}")
     counts = [(tool.updates(line), line) for line in watched.lines]
-    speed = rate([(n, line) for n, line in counts if n is not None], 33).updates
+    speed = rate([(n, line) for n, line in counts if n is not None], REPORT).updates
     points = []
     for updates, checkpoint in sorted(tool.checkpoints(given).items()):
         out = given.folder / f"hypothesis.{updates}"
@@ -137,7 +138,7 @@ def main() -> None:
             folder,
             SIZES["small"],
             updates,
-            report=33,  # a part of EVERY
+            report=REPORT,
             every=EVERY,
             dropout=0.2,
             rate=way.rate,

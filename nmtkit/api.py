@@ -211,16 +211,17 @@ def _given(options: Mapping[str, Any], known: type) -> dict[str, Any]:
 
 
 def _check_translation(given: Mapping[str, Any], listed: bool) -> None:
-    """ValueError for options of `translate` that do not go together; `listed`: with n_best."""
+    """ValueError for options of `translate` that do not go together, TypeError for a shortlist
+    that is none; `listed`: with n_best.
+    """
     for name in ("links", "attention"):
         if given.get(name) and not listed:
             raise ValueError(f"{name}=True is for outputs, not texts: say n_best, 1 or more")
     if given.get("dictionary") and not given.get("replace_unknown"):
         raise ValueError("dictionary is for replace_unknown=True: say that too")
-    if (listed_words := given.get("shortlist")) is not None:
-        good = isinstance(listed_words, Mapping)
-        if not good or any(isinstance(words, str) for words in listed_words.values()):
-            raise TypeError("shortlist must map each source subword to a list of target subwords")
+    table = given.get("shortlist", {})
+    if not isinstance(table, Mapping) or any(isinstance(words, str) for words in table.values()):
+        raise TypeError("shortlist must map each source subword to a list of target subwords")
     if given.get("forbid_unknown") and given.get("replace_unknown"):
         raise ValueError("forbid_unknown leaves nothing to replace_unknown: say one of them")
 

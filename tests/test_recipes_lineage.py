@@ -175,7 +175,8 @@ def test_debates_of_unequal_length(tmp_path, part):
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert f"{part}.fr" in done.stderr
-    assert "different numbers of lines" in done.stderr
+    assert "has 12 lines, but " in done.stderr
+    assert "has 11 lines: they must correspond line by line" in done.stderr
 
 
 def test_debates_that_are_not_there(tmp_path):

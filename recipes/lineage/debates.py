@@ -20,7 +20,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import cycle, islice, zip_longest
+from itertools import cycle, islice
 from pathlib import Path
 
 from joined import MOST, in_order
@@ -28,6 +28,7 @@ from joined import MOST, in_order
 from nmtkit.corpus import read_lines
 from nmtkit.errors import UserError
 from nmtkit.files import atomic_writer
+from nmtkit.links import in_step
 
 LANGUAGES = ("en", "fr")
 LONGEST = 60  # words of a line that joins sentences
@@ -46,11 +47,8 @@ def find(folder: Path, name: str) -> Path:
 
 def pairs(folder: Path, part: str) -> Iterator[Pair]:
     """The pairs of one part; UserError where one side has more lines."""
-    paths = [find(folder, f"{part}.{language}") for language in LANGUAGES]
-    for source, target in zip_longest(*map(read_lines, paths)):
-        if source is None or target is None:
-            raise UserError(f"{paths[0]} and {paths[1]} have different numbers of lines")
-        yield source, target
+    source, target = (find(folder, f"{part}.{language}") for language in LANGUAGES)
+    return in_step(read_lines(source), read_lines(target), (str(source), str(target)))
 
 
 def words(pair: Pair) -> int:
