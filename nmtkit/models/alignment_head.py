@@ -21,12 +21,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nmtkit.models.attention import AdditiveAttention, mask_bias
 from nmtkit.models.encoder import Encoder
+from nmtkit.models.products import linear
 from nmtkit.models.rnn import RNNConfig
 from nmtkit.models.tanh import energies_, energies_backward
 from nmtkit.models.words import EmbeddedWords
@@ -112,7 +112,7 @@ class AlignmentHead(nn.Module):
         over S, and over T.
         """
         read = self.reader(EmbeddedWords(target), target_mask, dropout, plain)
-        queries = F.linear(torch.cat([read, target], 2), self.attention.W_a)
+        queries = linear(torch.cat([read, target], 2), self.attention.W_a)
         keys = self.attention.keys(torch.cat([annotations, source], 2))
         found = (energies_plain if plain else energies)(queries, keys, self.attention.scale())
         forward = found + mask_bias(source_mask, found.dtype).unsqueeze(1)

@@ -21,7 +21,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -30,7 +29,7 @@ from nmtkit.models.cell_buffers import (
     add_dropped,
     backward_cell,
     forward_cell,
-    outer,
+    transposed,
     with_initial,
 )
 from nmtkit.models.cells import CellWeights, cell_state, cell_step
@@ -42,6 +41,7 @@ from nmtkit.models.energy_buffers import (
     Gradients,
 )
 from nmtkit.models.graphs import Played, Tensors
+from nmtkit.models.products import linear, product
 
 
 class Inputs(NamedTuple):
@@ -89,7 +89,7 @@ def attending_plain(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     def energies(query: Tensor) -> Tensor:
         if i.W_a is None or i.v_a is None:
             return torch.bmm(i.keys, query.unsqueeze(2)).squeeze(2)
-        hidden = i.keys + F.linear(query, i.W_a).unsqueeze(1)
+        hidden = i.keys + linear(query, i.W_a).unsqueeze(1)
         if i.V_c is not None:
             hidden = hidden + coverage.unsqueeze(2) * i.V_c
         return torch.tanh(hidden).matmul(i.v_a)
@@ -103,7 +103,7 @@ def attending_plain(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
         alpha = torch.softmax(energies(drop(state)) + i.bias, dim=1)
         coverage = coverage + alpha
         context = torch.bmm(alpha.unsqueeze(1), i.annotations).squeeze(1)
-        x = x + F.linear(context, i.W_c)
+        x = x + linear(context, i.W_c)
         state = cell_step(x, state, drop(state), i.cell)
         states.append(state[:, :size])
         contexts.append(context)
@@ -188,7 +188,7 @@ class _Trace(NamedTuple):
 def _run_forward(*arguments: Tensor) -> Tensors:
     """The fields of _Trace, of the fields of Inputs."""
     i = Inputs(*arguments)
-    positions, batch, rows = i.x.shape
+    positions, batch, _ = i.x.shape
     size = i.initial.shape[-1]
     states = with_initial(cell_state(i.initial, i.U), positions)
     contexts = i.x.new_empty((positions, batch, i.annotations.shape[2]))
@@ -208,7 +208,6 @@ def _run_forward(*arguments: Tensor) -> Tensors:
     looking, dropped = trace.seen(size)
     cell = forward_cell(i.cell, saved)
     W_c_T = i.W_c.t().contiguous()
-    x = i.x.new_empty((batch, rows))
     if i.first_U is not None:
         first_saved = Saved.empty(i.x, (positions, batch), i.first_U)
         first, first_dropped = forward_cell(i.first, first_saved), trace.first_read(size)
@@ -222,7 +221,7 @@ def _run_forward(*arguments: Tensor) -> Tensors:
         torch.softmax(energies.step(t, dropped[t]).add_(i.bias), 1, out=weights[t])
         energies.attended(t, weights[t])
         torch.bmm(weights[t].unsqueeze(1), i.annotations, out=contexts[t].unsqueeze(1))
-        torch.addmm(i.x[t] if i.b is None else i.b, contexts[t], W_c_T, out=x)
+        x = product(contexts[t], W_c_T, i.x[t] if i.b is None else i.b)
         cell.step(t, x, looking[t], dropped[t], states[t + 1])
     kept = (None, None, None) if first_saved is None else first_saved
     return *trace[:9], *kept, *energies.saved
@@ -243,13 +242,14 @@ def _run_backward(
     cell = backward_cell(i.cell, trace.saved, looking, dropped)
     if i.first_U is not None:
         first = backward_cell(i.first, trace.first_saved, states[:-1], trace.first_read(size))
+    W_c = i.W_c.contiguous()
     d_context = torch.zeros_like(contexts) if d_contexts is None else d_contexts.clone()
     d = torch.zeros_like(states[0])
     for t in reversed(range(positions)):
         if d_states is not None:
             d[:, :size] += d_states[t]
         d, d_dropped = cell.step(t, d)
-        d_context[t].addmm_(cell.d_x[t], i.W_c)
+        d_context[t] = product(cell.d_x[t], W_c, d_context[t])
         alpha = weights[t]
         # A row times a matrix: torch is ten times slower with a matrix times a column.
         d_alpha = torch.bmm(d_context[t].unsqueeze(1), i.annotations.mT).squeeze(1)
@@ -258,24 +258,25 @@ def _run_backward(
         if energies.d_coverage is not None:
             d_alpha += energies.d_coverage
         d_energies = alpha * (d_alpha - (alpha * d_alpha).sum(1, keepdim=True))
-        energies.step(t, d_energies, d_dropped)
+        d_dropped = energies.step(t, d_energies, d_dropped)
         add_dropped(d, d_dropped, i.dropout)
         if i.first_U is not None:
             d, d_dropped = first.step(t, d)
             add_dropped(d, d_dropped, i.dropout)
 
-    d_U, d_b_candidate = cell.weights()
+    d_x_T = transposed(cell.d_x)
+    d_U, d_b_candidate = cell.weights(d_x_T)
     gradients: Gradients = {
         **energies.gradients(dropped),
         "x": cell.d_x if i.first_U is None else first.d_x,
         "initial": d[:, :size],
         "annotations": torch.bmm(weights.permute(1, 2, 0), d_context.transpose(0, 1)),
-        "W_c": outer(cell.d_x, contexts),
+        "W_c": product(d_x_T, contexts.flatten(0, 1)),
         "U": d_U,
         "b_candidate": d_b_candidate,
     }
     if i.first_U is not None and i.b is not None:
-        gradients["first_U"], gradients["first_b_candidate"] = first.weights()
+        gradients["first_U"], gradients["first_b_candidate"] = first.weights(transposed(first.d_x))
         gradients["b"] = cell.d_x.sum((0, 1) if i.b.dim() == 1 else 0)
     return tuple(gradients.get(name) for name in Inputs._fields)
 

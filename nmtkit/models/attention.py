@@ -27,6 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmtkit.models.products import linear
 from nmtkit.models.tanh import energies_
 
 #: Source positions that `location` has an energy for; words after them get no attention.
@@ -99,10 +100,10 @@ class AdditiveAttention(Score):
 
     def keys(self, annotations: Tensor) -> Tensor:
         """Annotations (B, S, C) -> U_a h_j + b_a, (B, S, A)."""
-        return F.linear(annotations, self.U_a, self.b_a)
+        return linear(annotations, self.U_a, self.b_a)
 
     def forward(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
-        return self.energies(F.linear(query, self.W_a), keys, coverage)
+        return self.energies(linear(query, self.W_a), keys, coverage)
 
     def energies(self, queries: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
         """The same from W_a s (B, K, A)."""
@@ -125,10 +126,10 @@ class ConcatScore(Score):
         self.v_a = nn.Parameter(torch.empty(units))
 
     def keys(self, annotations: Tensor) -> Tensor:
-        return F.linear(annotations, self.W_a[:, self.state_size :])
+        return linear(annotations, self.W_a[:, self.state_size :])
 
     def forward(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
-        queries = F.linear(query, self.W_a[:, : self.state_size])
+        queries = linear(query, self.W_a[:, : self.state_size])
         doubled = (2 * keys).unsqueeze(1) + (2 * queries).unsqueeze(2)  # (B, K, S, A)
         return energies_(doubled, self.v_a / self.temperature)[0]
 
@@ -161,7 +162,7 @@ class GeneralScore(DotScore):
         self.W_a = nn.Parameter(torch.empty(state_size, annotation_size))
 
     def keys(self, annotations: Tensor) -> Tensor:
-        return F.linear(annotations, self.W_a)
+        return linear(annotations, self.W_a)
 
 
 class LocationScore(Score):
@@ -177,7 +178,7 @@ class LocationScore(Score):
 
     def forward(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
         length = keys.shape[1]
-        energies = F.linear(query, self.W_a[:length]) / self.temperature
+        energies = linear(query, self.W_a[:length]) / self.temperature
         lowest = torch.finfo(energies.dtype).min
         return F.pad(energies, (0, max(0, length - LOCATIONS)), value=lowest)
 

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from nmtkit.models.cells import CellWeights, is_lstm
-from nmtkit.models.tanh import tanh_
+from nmtkit.models.products import product
+from nmtkit.models.tanh import tanh
 
 
 class Saved(NamedTuple):
@@ -57,18 +58,14 @@ class ForwardGRU(ForwardCell):
     def step(self, t: int, x: Tensor, state: Tensor, dropped: Tensor, out: Tensor) -> None:
         rows = self.rows
         gates, candidate, inner = (buffer[t] for buffer in self.saved)
-        torch.matmul(dropped, self.gates_T, out=gates)
-        gates.add_(x[..., :rows]).sigmoid_()
+        torch.sigmoid(product(dropped, self.gates_T, x[..., :rows]), out=gates)
         z, r = gates[..., : self.size], gates[..., self.size :]
         if self.b_candidate is None:
             torch.mul(r, dropped, out=inner)
-            torch.matmul(inner, self.candidate_T, out=candidate)
-            candidate.add_(x[..., rows:])
+            tanh(product(inner, self.candidate_T, x[..., rows:]), out=candidate)
         else:
-            torch.matmul(dropped, self.candidate_T, out=inner)
-            inner.add_(self.b_candidate)
-            torch.addcmul(x[..., rows:], r, inner, out=candidate)
-        tanh_(candidate)
+            torch.add(product(dropped, self.candidate_T), self.b_candidate, out=inner)
+            tanh(torch.addcmul(x[..., rows:], r, inner, out=candidate), out=candidate)
         torch.lerp(state, candidate, z, out=out)
 
 
@@ -77,15 +74,13 @@ class ForwardLSTM(ForwardCell):
 
     def step(self, t: int, x: Tensor, state: Tensor, dropped: Tensor, out: Tensor) -> None:
         gates, candidate, inner = (buffer[t] for buffer in self.saved)
-        torch.matmul(dropped, self.gates_T, out=gates)
-        gates.add_(x[..., : self.rows]).sigmoid_()
-        torch.matmul(dropped, self.candidate_T, out=candidate)
-        tanh_(candidate.add_(x[..., self.rows :]))
+        torch.sigmoid(product(dropped, self.gates_T, x[..., : self.rows]), out=gates)
+        tanh(product(dropped, self.candidate_T, x[..., self.rows :]), out=candidate)
         i, f, o = gates.chunk(3, dim=-1)
         hidden, cell = out.chunk(2, dim=-1)
         torch.mul(f, state[..., self.size :], out=cell)
         cell.addcmul_(i, candidate)
-        tanh_(inner.copy_(cell))
+        tanh(cell, out=inner)
         torch.mul(o, inner, out=hidden)
 
 
@@ -104,8 +99,8 @@ class BackwardCell:
         """Gradient d (…, N) of the new state -> of the old (…, N), of the dropped h (…, D)."""
         raise NotImplementedError
 
-    def weights(self) -> tuple[Tensor, Tensor | None]:
-        """The gradients of U and b_candidate, each one large product."""
+    def weights(self, d_x_T: Tensor) -> tuple[Tensor, Tensor | None]:
+        """d_x `transposed` -> the gradients of U and b_candidate, each one large product."""
         raise NotImplementedError
 
 
@@ -125,7 +120,6 @@ class BackwardGRU(BackwardCell):
         self.f_candidate = z * (1 - saved.candidate * saved.candidate)
         self.f_r = (saved.inner if after else dropped) * r * (1 - r)
         self.d_inner = torch.empty_like(saved.inner) if after else None
-        self.buffer = torch.empty_like(states[0])
 
     def step(self, t: int, d: Tensor) -> tuple[Tensor, Tensor]:
         size, rows = self.size, 2 * self.size
@@ -134,24 +128,24 @@ class BackwardGRU(BackwardCell):
         torch.mul(d, self.f_z[t], out=d_x[..., :size])
         torch.mul(d, self.f_candidate[t], out=d_candidate)
         if self.d_inner is None:
-            torch.matmul(d_candidate, self.U_candidate, out=self.buffer)
-            torch.mul(self.buffer, self.f_r[t], out=d_x[..., size:rows])
+            d_inner = product(d_candidate, self.U_candidate)
+            torch.mul(d_inner, self.f_r[t], out=d_x[..., size:rows])
             # d (r∘h) reaches h through r; f_r has already taken the way through the gate.
-            d_dropped = torch.mul(self.buffer, self.r[t], out=self.buffer)
+            d_dropped = d_inner.mul_(self.r[t])
         else:
             torch.mul(d_candidate, self.f_r[t], out=d_x[..., size:rows])
             d_inner = torch.mul(d_candidate, self.r[t], out=self.d_inner[t])
-            d_dropped = torch.matmul(d_inner, self.U_candidate, out=self.buffer)
-        add_product(d_dropped, d_x[..., :rows], self.U_gates)
-        return d * self.keep[t], d_dropped
+            d_dropped = product(d_inner, self.U_candidate)
+        return d * self.keep[t], product(d_x[..., :rows], self.U_gates, d_dropped)
 
-    def weights(self) -> tuple[Tensor, Tensor | None]:
+    def weights(self, d_x_T: Tensor) -> tuple[Tensor, Tensor | None]:
         rows = 2 * self.size
-        d_gates = outer(self.d_x[..., :rows], self.dropped)
+        dropped = in_rows(self.dropped)
+        d_gates = product(d_x_T[..., :rows, :], dropped)
         if self.d_inner is None:
-            d_candidate = outer(self.d_x[..., rows:], self.inner)
+            d_candidate = product(d_x_T[..., rows:, :], in_rows(self.inner))
             return torch.cat([d_gates, d_candidate], dim=-2), None
-        d_candidate = outer(self.d_inner, self.dropped)
+        d_candidate = product(transposed(self.d_inner), dropped)
         d_b = self.d_inner.sum((0, -2))
         return torch.cat([d_gates, d_candidate], dim=-2), d_b
 
@@ -180,12 +174,12 @@ class BackwardLSTM(BackwardCell):
         torch.mul(d_cell, self.f_f[t], out=f)
         torch.mul(d_hidden, self.f_o[t], out=o)
         torch.mul(d_cell, self.f_candidate[t], out=candidate)
-        d_dropped = torch.matmul(self.d_x[t], self.U)
+        d_dropped = product(self.d_x[t], self.U)
         # h enters products only, and so the old state's gradient there comes with d_dropped.
         return torch.cat([torch.zeros_like(d_hidden), d_cell.mul_(self.f[t])], -1), d_dropped
 
-    def weights(self) -> tuple[Tensor, Tensor | None]:
-        return outer(self.d_x, self.dropped), None
+    def weights(self, d_x_T: Tensor) -> tuple[Tensor, Tensor | None]:
+        return product(d_x_T, in_rows(self.dropped)), None
 
 
 def forward_cell(weights: CellWeights, saved: Saved) -> ForwardCell:
@@ -210,20 +204,17 @@ def add_dropped(d: Tensor, d_dropped: Tensor, dropout: Tensor | None) -> None:
         d_hidden.addcmul_(d_dropped, dropout)
 
 
-def add_product(target: Tensor, left: Tensor, right: Tensor) -> None:
-    """target += left @ right, in place; all (B, ·), or (G, B, ·) for a product a group."""
-    if target.dim() == 2:
-        target.addmm_(left, right)
-    else:
-        target.baddbmm_(left, right)
+def in_rows(x: Tensor) -> Tensor:
+    """(T, B, M) -> (T·B, M), a row a position and sentence; (T, G, B, M) -> (G, T·B, M)."""
+    return x.flatten(0, 1) if x.dim() == 3 else x.transpose(0, 1).flatten(1, 2)
 
 
-def outer(left: Tensor, right: Tensor) -> Tensor:
-    """Σ over positions and sentences: (T, B, M), (T, B, N) -> (M, N); with G: -> (G, M, N)."""
-    if left.dim() == 3:
-        return left.flatten(0, 1).t() @ right.flatten(0, 1)
-    grouped = [side.transpose(0, 1).flatten(1, 2) for side in (left, right)]
-    return grouped[0].mT @ grouped[1]
+def transposed(x: Tensor) -> Tensor:
+    """The columns of `in_rows` as rows, (M, T·B) or (G, M, T·B), to sum over all positions."""
+    rows = in_rows(x)
+    if rows.dim() == 2:
+        return rows.t().contiguous()
+    return torch.stack([group.t().contiguous() for group in rows])
 
 
 def with_initial(initial: Tensor, positions: int) -> Tensor:

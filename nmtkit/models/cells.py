@@ -24,8 +24,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+from nmtkit.models.products import linear
 
 
 class CellWeights(NamedTuple):
@@ -61,7 +62,7 @@ class Cell(nn.Module):
 
     def input_part(self, x: Tensor) -> Tensor:
         """x (…, X) -> W x + b, (…, 3D) or (…, 4D)."""
-        return F.linear(x, self.W, self.b)
+        return linear(x, self.W, self.b)
 
     def hidden(self, state: Tensor) -> Tensor:
         """State (…, N) -> h (…, D)."""
@@ -123,18 +124,18 @@ def gru_step(x: Tensor, state: Tensor, dropped: Tensor, weights: CellWeights) ->
     """Input part x (B, 3D), state (B, D), the same after dropout (B, D) -> next state (B, D)."""
     U_z, U_r, U = weights.U.chunk(3)
     x_z, x_r, x_candidate = x.chunk(3, dim=-1)
-    z = torch.sigmoid(x_z + F.linear(dropped, U_z))
-    r = torch.sigmoid(x_r + F.linear(dropped, U_r))
+    z = torch.sigmoid(x_z + linear(dropped, U_z))
+    r = torch.sigmoid(x_r + linear(dropped, U_r))
     if weights.b_candidate is None:
-        candidate = torch.tanh(x_candidate + F.linear(r * dropped, U))
+        candidate = torch.tanh(x_candidate + linear(r * dropped, U))
     else:
-        candidate = torch.tanh(x_candidate + r * F.linear(dropped, U, weights.b_candidate))
+        candidate = torch.tanh(x_candidate + r * linear(dropped, U, weights.b_candidate))
     return (1 - z) * state + z * candidate
 
 
 def lstm_step(x: Tensor, state: Tensor, dropped: Tensor, weights: CellWeights) -> Tensor:
     """Input part x (B, 4D), state (B, 2D), h after dropout (B, D) -> next state (B, 2D)."""
-    i, f, o, candidate = (x + F.linear(dropped, weights.U)).chunk(4, dim=-1)
+    i, f, o, candidate = (x + linear(dropped, weights.U)).chunk(4, dim=-1)
     _, old = state.chunk(2, dim=-1)
     cell = torch.sigmoid(f) * old + torch.sigmoid(i) * torch.tanh(candidate)
     return torch.cat([torch.sigmoid(o) * torch.tanh(cell), cell], -1)

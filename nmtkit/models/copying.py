@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nmtkit.models.output import TiedOutput, chunks
+from nmtkit.models.products import Linear, linear, product
 
 
 class Copies(NamedTuple):
@@ -69,7 +70,7 @@ class Copying(nn.Module):
 
     def __init__(self, feature_size: int) -> None:
         super().__init__()
-        self.gate = nn.Linear(feature_size, 1)
+        self.gate = Linear(feature_size, 1)
 
     def log_probs(self, features: Tensor, log_generated: Tensor, copies: Copies) -> Tensor:
         """Of R rows: features (R, F), the generator's log-probabilities (R, V) -> (R, V + S)."""
@@ -125,7 +126,7 @@ def copying_loss_plain(
     label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """The reference of `Copying.loss`: weight (V, F), bias (V,), gate (N,) of the features."""
-    log_probs = F.log_softmax(F.linear(features, weight, bias), 1)
+    log_probs = F.log_softmax(linear(features, weight, bias), 1)
     log_probs, gate = log_probs.to(copies.attention.dtype), gate.to(copies.attention.dtype)
     nll = -mixture(_at_targets(log_probs, targets), gate, copies, targets).sum()
     smooth = -log_probs.mean(1).sum()
@@ -165,7 +166,7 @@ class _CopyingLoss(torch.autograd.Function):
         loss, nll = features.new_zeros(()), features.new_zeros(())
         for part in chunks(len(features), len(weight)):
             rows, target = features[part], targets[part]
-            logits = torch.addmm(bias, rows, weight.t())
+            logits = product(rows, weight.t(), bias)
             log_probs = logits.sub_(logits.logsumexp(1, keepdim=True))
             # Beyond the V words the mixture is small: its gradient is autograd's.
             with torch.enable_grad():
@@ -188,8 +189,8 @@ class _CopyingLoss(torch.autograd.Function):
             if smoothing:
                 gradient -= smoothing / size
             gradient.scatter_add_(1, target.clamp(max=size - 1).unsqueeze(1), -share)
-            torch.mm(gradient, weight, out=d_features[part])
-            d_weight.addmm_(gradient.t(), rows)
+            d_features[part] = product(gradient, weight)
+            d_weight = product(gradient.t(), rows, d_weight)
             d_bias += gradient.sum(0)
         ctx.save_for_backward(d_features, d_weight, d_bias, d_gate, d_attention)
         ctx.mark_non_differentiable(nll)

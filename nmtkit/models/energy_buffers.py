@@ -11,7 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nmtkit.models.cell_buffers import add_product, outer
+from nmtkit.models.cell_buffers import in_rows, transposed
+from nmtkit.models.products import product
 from nmtkit.models.tanh import energies_, energies_backward
 
 #: Above this many bytes σ(2 (W_a h + key)) is computed again in the backward pass, not kept.
@@ -46,7 +47,7 @@ class AdditiveForward:
 
     def step(self, t: int, query: Tensor) -> Tensor:
         """h (B, D) after dropout -> energies (B, S)."""
-        torch.mm(query, self.W_a_T, out=self.queries[t])
+        self.queries[t] = product(query, self.W_a_T)
         u = self.hidden[t if self.keep else 0]
         _add(self.keys, self.queries[t], self.V_c, self.coverage, t, u)
         return energies_(u, self.v_a)[0]
@@ -83,8 +84,8 @@ class AdditiveBackward:
         #: Of the coverage that the following position finds, (B, S).
         self.d_coverage = None if V_c is None else torch.zeros_like(self.coverage[0])
 
-    def step(self, t: int, d_energies: Tensor, d_query: Tensor) -> None:
-        """Gradient (B, S) of the energies; that of h after dropout is added to d_query (B, D)."""
+    def step(self, t: int, d_energies: Tensor, d_query: Tensor) -> Tensor:
+        """Gradient (B, S) of the energies -> d_query (B, D), and to it that of h after dropout."""
         u, units = self.hidden[t if self.kept else 0], self.factor.shape[0]
         if not self.kept:
             _add(self.doubled_keys, self.queries[t], self.doubled_V_c, self.coverage, t, u)
@@ -97,13 +98,13 @@ class AdditiveBackward:
             self.d_V_c += torch.mv(d_hidden.view(-1, units).t(), self.coverage[t].view(-1))
         torch.sum(d_hidden, 1, out=self.d_query[t])
         self.d_query[t].mul_(self.factor)
-        add_product(d_query, self.d_query[t], self.W_a)
+        return product(self.d_query[t], self.W_a, d_query)
 
     def gradients(self, queries: Tensor) -> Gradients:
         """Queries (T, B, D), h after dropout -> the gradients of keys and weights."""
         return {
             "keys": self.d_keys.mul_(self.factor),
-            "W_a": outer(self.d_query, queries),
+            "W_a": product(transposed(self.d_query), in_rows(queries)),
             "v_a": self.d_v,
             "V_c": None if self.V_c is None else self.d_V_c * self.factor,
         }
@@ -134,10 +135,10 @@ class DotBackward:
         self.keys = keys
         self.d_energies = keys.new_empty((positions, *keys.shape[:2]))
 
-    def step(self, t: int, d_energies: Tensor, d_query: Tensor) -> None:
-        """Gradient (B, S) of the energies; that of h after dropout is added to d_query (B, D)."""
+    def step(self, t: int, d_energies: Tensor, d_query: Tensor) -> Tensor:
+        """Gradient (B, S) of the energies -> d_query (B, D), and to it that of h after dropout."""
         self.d_energies[t] = d_energies
-        d_query += torch.bmm(d_energies.unsqueeze(1), self.keys).squeeze(1)
+        return d_query.add_(torch.bmm(d_energies.unsqueeze(1), self.keys).squeeze(1))
 
     def gradients(self, queries: Tensor) -> Gradients:
         """Queries (T, B, D), h after dropout -> the gradient of the keys."""

@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmtkit.models.products import linear, product
 from nmtkit.models.stack import LSTMStack
 from nmtkit.models.tanh import tanh_
 
@@ -49,7 +50,7 @@ def feeding(
     ]
     readout = Deferred(W_c)
     first, _ = weights[0]
-    x = F.linear(words.transpose(0, 1), first[:, :size], first[:, -1])  # (T, B, 4D)
+    x = linear(words.transpose(0, 1), first[:, :size], first[:, -1])  # (T, B, 4D)
     x = after_the_loop(x, [*cells, readout])
     biases = [W[:, -1] for W, _ in weights]
     h, c = ([*each.unbind(1)] for each in state)
@@ -81,13 +82,13 @@ class Deferred:
         """Note one use in the backward pass; returns the gradient of what was read (B, X)."""
         self.inputs.append(read)
         self.gradients.append(gradient)
-        return gradient @ self.weight.detach()
+        return product(gradient, self.weight.detach())
 
     def gradient(self) -> Tensor | None:
         """The gradient (M, X) of all uses, None where there was no use."""
         if not self.inputs:
             return None
-        found = torch.cat(self.gradients).t() @ torch.cat(self.inputs)
+        found = product(torch.cat(self.gradients).t(), torch.cat(self.inputs))
         self.inputs, self.gradients = [], []
         return found
 
@@ -118,7 +119,7 @@ class _Product(torch.autograd.Function):
     def forward(ctx: Any, read: Tensor, weight: Deferred) -> Tensor:
         ctx.weight = weight
         ctx.save_for_backward(read)
-        return F.linear(read, weight.weight)
+        return linear(read, weight.weight)
 
     @staticmethod
     @once_differentiable
@@ -139,7 +140,7 @@ class _Cell(torch.autograd.Function):
     def forward(
         ctx: Any, base: Tensor, read: Tensor, c: Tensor, weight: Deferred
     ) -> tuple[Tensor, Tensor]:
-        gates = torch.addmm(base, read, weight.weight.t())
+        gates = product(read, weight.weight.t(), base)
         size = c.shape[1]
         gates[:, : 2 * size].sigmoid_()
         tanh_(gates[:, 2 * size : 3 * size])

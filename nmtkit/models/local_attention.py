@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmtkit.models.attention import make_score
+from nmtkit.models.products import linear
 
 
 class LocalAttention(nn.Module):
@@ -47,7 +48,7 @@ class LocalAttention(nn.Module):
         """States (B, K, D), target positions (B, K), own lengths (B, 1) -> p_t (B, K)."""
         if self.W_p is None or self.v_p is None:
             return torch.minimum(positions, lengths - 1).to(query.dtype)
-        inner = torch.tanh(F.linear(query, self.W_p))
+        inner = torch.tanh(linear(query, self.W_p))
         # The sum outside of bfloat16, in which positions beyond a few words are not exact.
         place = (inner * self.v_p).to(torch.promote_types(query.dtype, torch.float32)).sum(2)
         return lengths * torch.sigmoid(place)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmtkit.models.output import TiedOutput
+from nmtkit.models.products import Linear
 from nmtkit.models.seq2seq import MOST_LAYERS, MemoryT, Real, Seq2Seq, StateT, at
 
 
@@ -64,7 +65,7 @@ class LSTMModel(Seq2Seq[MemoryT, StateT]):
 
     def _make_output(self, target_size: int) -> nn.Linear | TiedOutput:
         if self.config.tied_embeddings == "none":
-            return nn.Linear(self.config.hidden, target_size)
+            return Linear(self.config.hidden, target_size)
         return TiedOutput(self.target_embedding)
 
     def _embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:

@@ -32,13 +32,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmtkit.models.attention import Attention
 from nmtkit.models.copying import Copying
 from nmtkit.models.feeding import feeding
 from nmtkit.models.local_attention import LocalAttention
 from nmtkit.models.lstm import ADAM, LSTMConfig, LSTMModel
+from nmtkit.models.products import Linear
 from nmtkit.models.rnn import Presets
 from nmtkit.models.seq2seq import Memory, Real, Rows
 from nmtkit.models.stack import LSTMStack
@@ -141,7 +142,7 @@ class Luong(LSTMModel[LuongMemory, LuongState]):
             self.attention = LocalAttention(
                 config.attention, size, size, size, config.window_size, predictive
             )
-        self.readout = nn.Linear(2 * size, size, bias=False)  # W_c
+        self.readout = Linear(2 * size, size, bias=False)  # W_c
         self.output = self._make_output(target_size)
         if config.copy:
             self.copying = Copying(size)

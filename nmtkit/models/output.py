@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nmtkit.errors import UserError
+from nmtkit.models.products import linear, product
 
 CHUNK_BYTES = 1 << 26  # of logits held at a time
 LEAST_ROWS = 256  # of them, however large the vocabulary
@@ -37,7 +38,7 @@ class TiedOutput(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Features (…, F) -> logits (…, V)."""
-        return F.linear(features, self.weight, self.bias)
+        return linear(features, self.weight, self.bias)
 
 
 def check_one_vocabulary(source_size: int, target_size: int) -> None:
@@ -60,7 +61,7 @@ def linear_cross_entropy_plain(
     features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """The reference: features (N, F), weight (V, F), bias (V,), targets (N,) -> two sums, nats."""
-    logits = F.linear(features, weight, bias)
+    logits = linear(features, weight, bias)
     smoothed = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=label_smoothing)
     return smoothed, F.cross_entropy(logits.detach(), targets, reduction="sum")
 
@@ -78,18 +79,15 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         size = weight.shape[0]
         d_features = torch.empty_like(features)
-        d_weight = torch.empty_like(weight)
         d_bias = torch.zeros_like(bias)
         loss = features.new_zeros(())
         nll = features.new_zeros(())
         transposed = weight.t()
         parts = chunks(len(features), size)
-        buffer = features.new_empty((max((p.stop - p.start for p in parts), default=0), size))
-        if not parts:
-            d_weight.zero_()
-        for n, part in enumerate(parts):
+        d_weight = None
+        for part in parts:
             rows, target = features[part], targets[part].unsqueeze(1)
-            logits = torch.addmm(bias, rows, transposed, out=buffer[: len(rows)])
+            logits = product(rows, transposed, bias)
             logits -= logits.amax(1, keepdim=True)
             at_target = logits.gather(1, target)
             mean = logits.mean(1, keepdim=True) if smoothing else at_target
@@ -102,10 +100,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
             if smoothing:
                 gradient -= smoothing / size
             gradient.scatter_add_(1, target, torch.full_like(at_target, smoothing - 1))
-            torch.mm(gradient, weight, out=d_features[part])
-            torch.addmm(d_weight, gradient.t(), rows, beta=min(n, 1), out=d_weight)
+            d_features[part] = product(gradient, weight)
+            d_weight = product(rows.t(), gradient, d_weight)  # transposed
             d_bias += gradient.sum(0)
-        ctx.save_for_backward(d_features, d_weight, d_bias)
+        d_weight = torch.zeros_like(transposed) if d_weight is None else d_weight
+        ctx.save_for_backward(d_features, d_weight.t(), d_bias)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 

@@ -28,9 +28,9 @@ from nmtkit.models.cell_buffers import (
     add_dropped,
     backward_cell,
     forward_cell,
+    transposed,
     with_initial,
 )
-from nmtkit.models.cell_buffers import outer as outer
 from nmtkit.models.cells import CellWeights, cell_state, cell_step
 from nmtkit.models.graphs import Played, Tensors
 
@@ -124,7 +124,7 @@ def _run_backward(
         d[..., :size] += d_states[t]
         d, d_dropped = cell.step(t, d)
         add_dropped(d, d_dropped, dropout)
-    return cell.d_x.transpose(0, 1), d[..., :size], *cell.weights()
+    return cell.d_x.transpose(0, 1), d[..., :size], *cell.weights(transposed(cell.d_x))
 
 
 _forward, _backward = Played(_run_forward), Played(_run_backward)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from nmtkit.models.cells import LSTM
 from nmtkit.models.maxout import maxout
+from nmtkit.models.products import linear
 from nmtkit.models.seq2seq import MemoryT, Seq2Seq, StateT
 from nmtkit.models.words import EmbeddedWords, distinct
 from nmtkit.vocabulary import BOS, PAD
@@ -96,11 +97,7 @@ class Readout(nn.Module):
 
     def forward(self, state: Tensor, word: EmbeddedWords, context: Tensor) -> Tensor:
         """State (…, D), E y_{i-1} (…, E), context (…, C) -> (…, L)."""
-        both = (
-            F.linear(state, self.U_o, self.b_o)
-            + word.linear(self.V_o)
-            + F.linear(context, self.C_o)
-        )
+        both = linear(state, self.U_o, self.b_o) + word.linear(self.V_o) + linear(context, self.C_o)
         return self.units(both)
 
     def units(self, both: Tensor) -> Tensor:

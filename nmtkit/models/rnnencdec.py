@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmtkit.models.cells import GRU, stacked
+from nmtkit.models.products import Linear, linear
 from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as PRESETS
 from nmtkit.models.rnn import Readout, RNNConfig, RNNModel
@@ -63,10 +64,10 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         self.source_embedding = nn.Embedding(source_size, config.embedding)
         self.target_embedding = nn.Embedding(target_size, config.embedding)
         self.encoder_gru = GRU(config.embedding, config.encoder_hidden, config.reset)
-        self.initial = nn.Linear(config.encoder_hidden, config.hidden)
+        self.initial = Linear(config.encoder_hidden, config.hidden)
         self.decoder_gru = GRU(config.embedding + context, config.hidden, config.reset)
         self.readout = Readout(config, context)
-        self.output = nn.Linear(config.maxout, target_size)
+        self.output = Linear(config.maxout, target_size)
 
     def encode(self, source: Tensor, mask: Tensor) -> FixedMemory:
         words = self._words(self.source_embedding, source, self.config.dropout_source_word)
@@ -96,7 +97,7 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         words = self._words(self.target_embedding, target_in, self.config.dropout_target_word)
         W, size = self.decoder_gru.W, self.config.embedding
         x = words.transposed().linear(W[:, :size], self.decoder_gru.b)
-        x = x + F.linear(memory.context, W[:, size:])
+        x = x + linear(memory.context, W[:, size:])
         states = self._run(self.decoder_gru, x, memory.initial).transpose(0, 1)  # (B, T, D)
         contexts = memory.context.unsqueeze(1).expand(-1, target_in.shape[1], -1)
         readout = self.readout(at(real, states), words.at(real), at(real, contexts))

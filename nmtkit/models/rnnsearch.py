@@ -44,6 +44,7 @@ from nmtkit.models.cells import Cell, make_cell, stacked
 from nmtkit.models.copying import Copying
 from nmtkit.models.encoder import DIRECTIONS, Encoder
 from nmtkit.models.output import TiedOutput, check_one_vocabulary
+from nmtkit.models.products import Linear, linear
 from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as RNN_PRESETS
 from nmtkit.models.rnn import Presets, Readout, RNNConfig, RNNModel
@@ -169,7 +170,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
             check_one_vocabulary(source_size, target_size)
         self.target_embedding = nn.Embedding(target_size, config.embedding)
         self.encoder = Encoder(config, config.encoder, config.cell)
-        self.initial = nn.Linear(config.encoder_hidden, config.hidden)
+        self.initial = Linear(config.encoder_hidden, config.hidden)
         self.attention = None
         if config.attention != "none":
             sizes = config.hidden, context, config.attention_units
@@ -185,7 +186,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
             self.add_module(f"{name}_{config.cell}", made)
         self.readout = Readout(config, context, config.readout)
         if config.tied_embeddings == "none":
-            self.output = nn.Linear(config.maxout, target_size)
+            self.output = Linear(config.maxout, target_size)
         else:
             self.output = TiedOutput(self.target_embedding)
         if config.alignment_head:
@@ -308,7 +309,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         size = self.config.embedding
         if second is None:
             W = decoder.W
-            x = words.linear(W[:, :size], decoder.b) + F.linear(context, W[:, size:])
+            x = words.linear(W[:, :size], decoder.b) + linear(context, W[:, size:])
             run = recurrence_plain if self.plain else recurrence
             mask = None if dropout is None else dropout.unsqueeze(0)
             initial = memory.initial.unsqueeze(0)

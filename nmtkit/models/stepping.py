@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from nmtkit.models.products import linear
 
 if TYPE_CHECKING:
     from nmtkit.models.seq2seq import AnySeq2Seq, Memory, Rows
@@ -41,7 +42,7 @@ class Product:
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.integers is None:
-            return F.linear(x, self.weight, self.bias)
+            return linear(x, self.weight, self.bias)
         factors = _factors(x)
         rounded = (x / factors).round_().to(torch.int8)
         found = torch._int_mm(rounded, self.integers).to(x.dtype).mul_(factors)

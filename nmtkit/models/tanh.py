@@ -6,11 +6,16 @@ import torch
 from torch import Tensor
 
 
+def tanh(x: Tensor, out: Tensor) -> Tensor:
+    """tanh of x, into `out`, which may be x."""
+    if x.device.type != "cpu":
+        return torch.tanh(x, out=out)
+    return torch.mul(x, 2, out=out).sigmoid_().mul_(2).sub_(1)
+
+
 def tanh_(x: Tensor) -> Tensor:
     """tanh of x, in its place."""
-    if x.device.type != "cpu":
-        return x.tanh_()
-    return x.mul_(2).sigmoid_().mul_(2).sub_(1)
+    return tanh(x, x)
 
 
 def energies_(doubled: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from nmtkit.models.attention import mask_bias
 from nmtkit.models.copying import Copying
 from nmtkit.models.output import TiedOutput, check_one_vocabulary
+from nmtkit.models.products import Linear
 from nmtkit.models.seq2seq import MOST_LAYERS, Memory, Real, Rows, Seq2Seq, at
 from nmtkit.models.transformer_layers import (
     AlignmentHead,
@@ -169,7 +170,7 @@ class Transformer(Seq2Seq[SourceMemory, Past]):
         self.decoder_norm = nn.LayerNorm(size)
         self.output: nn.Linear | TiedOutput
         if config.tied_embeddings == "none":
-            self.output = nn.Linear(size, target_size)
+            self.output = Linear(size, target_size)
         else:
             self.output = TiedOutput(self.target_embedding)
         self.attention_layers, self.attention_heads = config.decoder_layers, config.heads

@@ -19,6 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmtkit.models.products import Linear
+
 #: Attention weights (B, h, t, S) worked out at a time, where they are asked for.
 HELD = 1 << 24
 
@@ -66,10 +68,10 @@ class MultiHead(nn.Module):
         super().__init__()
         self.heads, self.rate = heads, dropout
         self.norm = nn.LayerNorm(size)
-        self.query = nn.Linear(size, size)
-        self.key = nn.Linear(size, size)
-        self.value = nn.Linear(size, size)
-        self.output = nn.Linear(size, size)
+        self.query = Linear(size, size)
+        self.key = Linear(size, size)
+        self.value = Linear(size, size)
+        self.output = Linear(size, size)
 
     @property
     def dropout(self) -> float:
@@ -135,8 +137,8 @@ class FeedForward(nn.Module):
     def __init__(self, size: int, inner: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(size)
-        self.inner = nn.Linear(size, inner)
-        self.outer = nn.Linear(inner, size)
+        self.inner = Linear(size, inner)
+        self.outer = Linear(inner, size)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, D) -> (…, D)."""
@@ -197,8 +199,8 @@ class AlignmentHead(nn.Module):
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(size)
-        self.query = nn.Linear(size, size // heads)
-        self.key = nn.Linear(size, size // heads)
+        self.query = Linear(size, size // heads)
+        self.key = Linear(size, size // heads)
 
     def forward(self, target: Tensor, annotations: Tensor) -> Tensor:
         """(B, T, D) and (B, S, D) -> energies (B, T, S), unmasked."""

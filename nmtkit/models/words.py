@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nmtkit.models.products import linear
 from nmtkit.models.seq2seq import Real, at
 
 #: Looking up is worth it when at most this share of a batch's words is distinct.
@@ -46,7 +47,7 @@ class EmbeddedWords:
 
     def linear(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """Weight (G, E), bias (G,) -> W E x + b, (…, G)."""
-        found = F.linear(self.rows, weight, bias)
+        found = linear(self.rows, weight, bias)
         return found if self.places is None else F.embedding(self.places, found)
 
     def transposed(self) -> EmbeddedWords:
