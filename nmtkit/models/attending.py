@@ -41,7 +41,7 @@ from nmtkit.models.energy_buffers import (
     Gradients,
 )
 from nmtkit.models.graphs import Played, Tensors
-from nmtkit.models.products import linear, product
+from nmtkit.models.products import Packed, linear, product
 
 
 class Inputs(NamedTuple):
@@ -207,7 +207,7 @@ def _run_forward(*arguments: Tensor) -> Tensors:
     )
     looking, dropped = trace.seen(size)
     cell = forward_cell(i.cell, saved)
-    W_c_T = i.W_c.t().contiguous()
+    of_context = Packed(i.W_c)
     if i.first_U is not None:
         first_saved = Saved.empty(i.x, (positions, batch), i.first_U)
         first, first_dropped = forward_cell(i.first, first_saved), trace.first_read(size)
@@ -221,7 +221,7 @@ def _run_forward(*arguments: Tensor) -> Tensors:
         torch.softmax(energies.step(t, dropped[t]).add_(i.bias), 1, out=weights[t])
         energies.attended(t, weights[t])
         torch.bmm(weights[t].unsqueeze(1), i.annotations, out=contexts[t].unsqueeze(1))
-        x = product(contexts[t], W_c_T, i.x[t] if i.b is None else i.b)
+        x = of_context(contexts[t], i.x[t] if i.b is None else i.b)
         cell.step(t, x, looking[t], dropped[t], states[t + 1])
     kept = (None, None, None) if first_saved is None else first_saved
     return *trace[:9], *kept, *energies.saved

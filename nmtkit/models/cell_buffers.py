@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.models.cells import CellWeights, is_lstm
-from nmtkit.models.products import product
+from nmtkit.models.products import Packed, product
 from nmtkit.models.tanh import tanh
 
 
@@ -42,8 +42,8 @@ class ForwardCell:
         U, self.b_candidate = weights
         self.saved, self.size = saved, U.shape[-1]
         self.rows = U.shape[-2] - self.size  # of the gates; the candidate's come last
-        self.gates_T = U[..., : self.rows, :].mT.contiguous()
-        self.candidate_T = U[..., self.rows :, :].mT.contiguous()
+        self.of_gates = Packed(U[..., : self.rows, :])
+        self.of_candidate = Packed(U[..., self.rows :, :])
         if self.b_candidate is not None and U.dim() == 3:
             self.b_candidate = self.b_candidate.unsqueeze(1)
 
@@ -58,13 +58,13 @@ class ForwardGRU(ForwardCell):
     def step(self, t: int, x: Tensor, state: Tensor, dropped: Tensor, out: Tensor) -> None:
         rows = self.rows
         gates, candidate, inner = (buffer[t] for buffer in self.saved)
-        torch.sigmoid(product(dropped, self.gates_T, x[..., :rows]), out=gates)
+        torch.sigmoid(self.of_gates(dropped, x[..., :rows]), out=gates)
         z, r = gates[..., : self.size], gates[..., self.size :]
         if self.b_candidate is None:
             torch.mul(r, dropped, out=inner)
-            tanh(product(inner, self.candidate_T, x[..., rows:]), out=candidate)
+            tanh(self.of_candidate(inner, x[..., rows:]), out=candidate)
         else:
-            torch.add(product(dropped, self.candidate_T), self.b_candidate, out=inner)
+            torch.add(self.of_candidate(dropped), self.b_candidate, out=inner)
             tanh(torch.addcmul(x[..., rows:], r, inner, out=candidate), out=candidate)
         torch.lerp(state, candidate, z, out=out)
 
@@ -74,8 +74,8 @@ class ForwardLSTM(ForwardCell):
 
     def step(self, t: int, x: Tensor, state: Tensor, dropped: Tensor, out: Tensor) -> None:
         gates, candidate, inner = (buffer[t] for buffer in self.saved)
-        torch.sigmoid(product(dropped, self.gates_T, x[..., : self.rows]), out=gates)
-        tanh(product(dropped, self.candidate_T, x[..., self.rows :]), out=candidate)
+        torch.sigmoid(self.of_gates(dropped, x[..., : self.rows]), out=gates)
+        tanh(self.of_candidate(dropped, x[..., self.rows :]), out=candidate)
         i, f, o = gates.chunk(3, dim=-1)
         hidden, cell = out.chunk(2, dim=-1)
         torch.mul(f, state[..., self.size :], out=cell)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nmtkit.models.products import linear
+from nmtkit.models.products import linear, stack
 
 
 class CellWeights(NamedTuple):
@@ -104,9 +104,8 @@ def make_cell(kind: str, input_size: int, size: int, reset: str) -> Cell:
 
 def stacked(cells: Sequence[Cell]) -> CellWeights:
     """The weights of cells of one kind side by side, (G, …)."""
-    biases = tuple(cell.b_candidate for cell in cells if cell.b_candidate is not None)
-    U = torch.stack(tuple(cell.U for cell in cells))
-    return CellWeights(U, torch.stack(biases) if biases else None)
+    biases = [cell.b_candidate for cell in cells if cell.b_candidate is not None]
+    return CellWeights(stack([cell.U for cell in cells]), stack(biases) if biases else None)
 
 
 def cell_state(hidden: Tensor, U: Tensor) -> Tensor:

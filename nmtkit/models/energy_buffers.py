@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.models.cell_buffers import in_rows, transposed
-from nmtkit.models.products import product
+from nmtkit.models.products import Packed, product
 from nmtkit.models.tanh import energies_, energies_backward
 
 #: Above this many bytes σ(2 (W_a h + key)) is computed again in the backward pass, not kept.
@@ -37,7 +37,7 @@ class AdditiveForward:
         self, keys: Tensor, W_a: Tensor, v_a: Tensor, V_c: Tensor | None, positions: int
     ) -> None:
         # All doubled, as tanh.py wants it.
-        self.keys, self.W_a_T = 2 * keys, 2 * W_a.t()
+        self.keys, self.of_query = 2 * keys, Packed(2 * W_a)
         self.v_a, self.V_c = v_a, None if V_c is None else 2 * V_c
         batch, length, units = keys.shape
         self.keep = positions * keys.numel() * keys.element_size() <= KEEP_BYTES
@@ -47,7 +47,7 @@ class AdditiveForward:
 
     def step(self, t: int, query: Tensor) -> Tensor:
         """h (B, D) after dropout -> energies (B, S)."""
-        self.queries[t] = product(query, self.W_a_T)
+        self.queries[t] = self.of_query(query)
         u = self.hidden[t if self.keep else 0]
         _add(self.keys, self.queries[t], self.V_c, self.coverage, t, u)
         return energies_(u, self.v_a)[0]

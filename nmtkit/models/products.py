@@ -14,6 +14,7 @@ G groups.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,36 +22,51 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+ROWS = 80  # as many in a typical product by a packed matrix; all others are nearly as fast
+
 
 def _one_dnn() -> Any:
-    """Its product a bᵀ as torch offers it to compiled models; None where there is none."""
-    x86 = torch.backends.cpu.get_cpu_capability().startswith("AVX")
-    if not (x86 and torch.backends.mkldnn.is_available()):
+    """Its products, as torch has them for compiled models; None where there are none."""
+    if not torch.backends.cpu.get_cpu_capability().startswith("AVX"):  # of x86
         return None
-    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+    names = ("_linear_pointwise", "_reorder_linear_weight")
+    there = torch.backends.mkldnn.is_available()
+    return torch.ops.mkldnn if there and all(hasattr(torch.ops.mkldnn, n) for n in names) else None
 
 
-_linear = _one_dnn()
+ONE_DNN = _one_dnn()
 
 
 def by_one_dnn(*operands: Tensor) -> bool:
     """Whether a product of these is oneDNN's: float32, on a CPU, of at least one number."""
-    if _linear is None or not torch.backends.mkldnn.enabled or torch.is_autocast_enabled("cpu"):
+    if ONE_DNN is None or not torch.backends.mkldnn.enabled or torch.is_autocast_enabled("cpu"):
         return False
     return all(x.dtype == torch.float32 and x.is_cpu and x.numel() > 0 for x in operands)
 
 
-def _add_product(plus: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
-    """plus (M, N) or (N,) + a (M, K) b (K, N), oneDNN's."""
-    # Of a matrix with gaps between its rows, oneDNN has slow kernels only.
-    if not (b.is_contiguous() or b.t().is_contiguous()):
-        b = b.contiguous()
+def _add_product(plus: Tensor | None, a: Tensor, b_T: Tensor) -> Tensor:
+    """plus (M, N) or (N,) + a (M, K) b (K, N), oneDNN's; b transposed, perhaps packed."""
     found: Tensor
     if plus is None or plus.dim() == 1:
-        found = _linear.default(a, b.t(), plus, "none", [], "")
+        found = ONE_DNN._linear_pointwise.default(a, b_T, plus, "none", [], "")
     else:
-        found = _linear.binary(a, plus.contiguous(), b.t(), None, "add")
+        # A matrix with gaps between its rows takes ten times as long.
+        found = ONE_DNN._linear_pointwise.binary(a, plus.contiguous(), b_T, None, "add")
     return found
+
+
+def _add_products(plus: Tensor | None, a: Tensor, b_T: Sequence[Tensor]) -> Tensor:
+    """The same with groups, b one by one."""
+    if a.dim() == 2:
+        return _add_product(plus, a, b_T[0])
+    rows = [None] * len(a) if plus is None else plus.unbind()
+    return stack([_add_product(*each) for each in zip(rows, a, b_T, strict=True)])
+
+
+def _by_torch(plus: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
+    if plus is None:
+        return torch.matmul(a, b)
+    return torch.addmm(plus, a, b) if a.dim() == 2 else torch.baddbmm(plus, a, b)
 
 
 def product(a: Tensor, b: Tensor, plus: Tensor | None = None) -> Tensor:
@@ -58,16 +74,44 @@ def product(a: Tensor, b: Tensor, plus: Tensor | None = None) -> Tensor:
 
     With groups, plus (G, M, N) + a (G, M, K) b (G, K, N).
     """
-    operands = (a, b) if plus is None else (a, b, plus)
-    if not by_one_dnn(*operands):
-        if plus is None:
-            return torch.matmul(a, b)
-        return torch.addmm(plus, a, b) if a.dim() == 2 else torch.baddbmm(plus, a, b)
-    if a.dim() == 2:
-        return _add_product(plus, a, b)
-    return torch.stack(
-        [_add_product(None if plus is None else plus[g], a[g], b[g]) for g in range(len(a))]
-    )
+    if not by_one_dnn(a, b, *(() if plus is None else (plus,))):
+        return _by_torch(plus, a, b)
+    b_T = [_dense(matrix.t()) for matrix in (b if b.dim() == 3 else [b])]
+    return _add_products(plus, a, b_T)
+
+
+def _dense(matrix: Tensor) -> Tensor:
+    """Without gaps between its rows, or its columns: else oneDNN has slow kernels only."""
+    dense = matrix.is_contiguous() or matrix.t().is_contiguous()
+    return matrix if dense else matrix.contiguous()
+
+
+class Packed:
+    """a b for many a and one b, which is laid out once as that is fastest; without a gradient.
+
+    b (K, N), or (G, K, N), is given transposed, as weights are: (N, K).
+    """
+
+    def __init__(self, b_T: Tensor) -> None:
+        self.packed: list[Tensor] | None = None
+        if by_one_dnn(b_T):
+            pack = ONE_DNN._reorder_linear_weight
+            groups = b_T if b_T.dim() == 3 else [b_T]
+            self.packed = [pack(group.contiguous(), ROWS) for group in groups]
+            self.b = b_T.mT
+        else:
+            self.b = b_T.mT.contiguous()
+
+    def __call__(self, a: Tensor, plus: Tensor | None = None) -> Tensor:
+        """`product` of a and b."""
+        if self.packed is None or not by_one_dnn(a, *(() if plus is None else (plus,))):
+            return _by_torch(plus, a, self.b)
+        return _add_products(plus, a, self.packed)
+
+
+def stack(tensors: Sequence[Tensor]) -> Tensor:
+    """`torch.stack`, which copies; of one tensor there is nothing to copy."""
+    return torch.stack(tuple(tensors)) if len(tensors) > 1 else tensors[0].unsqueeze(0)
 
 
 class _Linear(torch.autograd.Function):
@@ -76,7 +120,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _add_product(bias, x, weight.t())
+        return _add_product(bias, x, _dense(weight))
 
     @staticmethod
     @once_differentiable
@@ -99,7 +143,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if torch.is_grad_enabled():
         found = _Linear.apply(rows, weight, bias)
     else:
-        found = _add_product(bias, rows, weight.t())
+        found = _add_product(bias, rows, _dense(weight))
     return found.view(*x.shape[:-1], len(weight))
 
 

@@ -335,7 +335,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         """The recurrence over words (T, B); `given` are Inputs of attending.py."""
         decoder, second = self.cells
         size = self.config.embedding
-        W_y, W_c = decoder.W[:, :size], decoder.W[:, size:]
+        W_y, W_c = torch.split(decoder.W, [size, decoder.W.shape[1] - size], 1)
         cells: dict[str, Any] = {"W_c": W_c, "U": decoder.U, "b_candidate": decoder.b_candidate}
         if second is not None:
             cells = {

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nmtkit.models.products import linear
+from nmtkit.models.products import Packed
 
 if TYPE_CHECKING:
     from nmtkit.models.seq2seq import AnySeq2Seq, Memory, Rows
@@ -35,14 +35,16 @@ class Product:
         """Several matrices (O_k, I) are one below the other; the bias (O,) is of all."""
         weight = torch.cat(list(weights)).detach()
         self.weight, self.bias = weight, None if bias is None else bias.detach()
+        self.packed = None if int8 else Packed(weight)
         self.integers: Tensor | None = None  # (I, O)
         if int8:
             self.factors = _factors(weight).squeeze(1)
             self.integers = (weight / self.factors.unsqueeze(1)).round().to(torch.int8).t()
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self.integers is None:
-            return linear(x, self.weight, self.bias)
+        if self.packed is not None:
+            return self.packed(x, self.bias)
+        assert self.integers is not None
         factors = _factors(x)
         rounded = (x / factors).round_().to(torch.int8)
         found = torch._int_mm(rounded, self.integers).to(x.dtype).mul_(factors)
@@ -56,6 +58,7 @@ class Product:
         chosen.bias = None if self.bias is None else self.bias.index_select(0, rows)
         if self.integers is None:
             chosen.weight = self.weight.index_select(0, rows)
+            chosen.packed = Packed(chosen.weight)
         else:
             chosen.factors = self.factors.index_select(0, rows)
             chosen.integers = self.integers.t().index_select(0, rows).t()
