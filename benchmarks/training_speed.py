@@ -4,8 +4,8 @@
 
 TEXT is what text.py made. The tools run in turn, round after round, each alone on the machine with
 the same threads and batches. Target tokens count the end of a sentence and no padding. Prints a
-table: median over the rounds, percent of the limit by matrix products (measured in every round),
-how many times faster the first tool is, and peak memory.
+table: median over the rounds, percent of the limits by torch's own matrix products and by oneDNN's
+(measured in every round), how many times faster the first tool is, and peak memory.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from limit import WAYS
 from peers import TOOLS, Run, Tool
 from sizes import BATCH, SIZES
 from text import tokens_a_sentence
@@ -37,12 +38,12 @@ class Measured:
     disturbed: int = 0
 
 
-def limit(size: str, threads: int) -> float:
-    """The limit's tokens a second, in a process of its own."""
+def limits(size: str, threads: int) -> list[float]:
+    """The limits' tokens a second, a way of limit.py each, in a process of its own."""
     command = [sys.executable, str(HERE / "limit.py"), "--threads", str(threads)]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
-    (row,) = (line.split("\t") for line in lines if line.split("\t")[0] == size)
-    return float(row[-1])
+    rows = [line.split("\t") for line in lines]
+    return [float(row[-1]) for row in rows if row[0] == size]
 
 
 def measure(
@@ -77,9 +78,9 @@ def main() -> None:
         tool.install()
     for size in arguments.size or ["small", "paper"]:
         found = {tool.name: Measured() for tool in tools}
-        limits = []
+        most = []
         for _ in range(arguments.rounds):
-            limits.append(limit(size, arguments.threads))
+            most.append(limits(size, arguments.threads))
             for tool in tools:
                 one = measure(
                     tool,
@@ -91,20 +92,22 @@ def main() -> None:
                 found[tool.name].speeds.append(one[0])
                 found[tool.name].memory.append(one[1])
                 found[tool.name].disturbed += one[2]
-        show(size, found, statistics.median(limits))
+        show(size, found, [statistics.median(way) for way in zip(*most, strict=True)])
 
 
-def show(size: str, found: dict[str, Measured], most: float) -> None:
+def show(size: str, found: dict[str, Measured], most: list[float]) -> None:
     """A table of one size; ratios are those of the rounds' medians."""
     first = statistics.median(next(iter(found.values())).speeds)
-    print(f"{size}: limit {most:.0f} target tokens/s")
-    print("tool\ttokens/s\tlowest\thighest\t% of limit\tfirst is × this\tGiB\tdisturbed")
+    named = ", ".join(f"{way} {limit:.0f}" for way, limit in zip(WAYS, most, strict=True))
+    print(f"{size}: limits {named} target tokens/s")
+    percents = "\t".join(f"% of {way}" for way in WAYS)
+    print(f"tool\ttokens/s\tlowest\thighest\t{percents}\tfirst is × this\tGiB\tdisturbed")
     for name, one in found.items():
         speed = statistics.median(one.speeds)
+        percents = "\t".join(f"{100 * speed / limit:.0f}" for limit in most)
         print(
             f"{name}\t{speed:.0f}\t{min(one.speeds):.0f}\t{max(one.speeds):.0f}"
-            f"\t{100 * speed / most:.0f}\t{first / speed:.2f}\t{max(one.memory):.2f}"
-            f"\t{one.disturbed}",
+            f"\t{percents}\t{first / speed:.2f}\t{max(one.memory):.2f}\t{one.disturbed}",
             flush=True,
         )
 

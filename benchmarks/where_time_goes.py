@@ -30,6 +30,7 @@ KINDS = {
     ),
 }
 KIND_OF = {f"aten::{name}": kind for kind, names in KINDS.items() for name in names.split()}
+KIND_OF["mkldnn::_linear_pointwise"] = "matrix products"
 ARITHMETIC, REST = "other arithmetic", "Python, dispatch, autograd"
 
 
@@ -61,7 +62,7 @@ def main() -> None:
         run()
     found = dict.fromkeys([*KINDS, ARITHMETIC], 0.0)
     for event in profiler.key_averages():
-        if event.key.startswith("aten::"):
+        if event.key.startswith(("aten::", "mkldnn::")):
             kind = KIND_OF.get(event.key, ARITHMETIC)
             found[kind] += event.self_cpu_time_total / 1000 / arguments.updates
     found[REST] = whole - sum(found.values())

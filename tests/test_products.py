@@ -54,13 +54,14 @@ def test_it_can_be_turned_off() -> None:
 
 
 @pytest.mark.parametrize(("rows", "inner", "columns"), SHAPES)
-@pytest.mark.parametrize("plus", ["none", "row", "matrix", "view"])
+@pytest.mark.parametrize("plus", ["none", "row", "column of a matrix", "matrix", "view"])
 @pytest.mark.parametrize("laid", ["plain", "transposed", "view", "packed"])
 def test_a_product(rows: int, inner: int, columns: int, plus: str, laid: str) -> None:
     a, b = numbers(rows, inner), numbers(inner, columns)
     added = {
         "none": None,
         "row": numbers(columns),
+        "column of a matrix": numbers(columns, 3)[:, 1],
         "matrix": numbers(rows, columns),
         "view": numbers(rows, columns + 3)[:, 2:-1],
     }[plus]
@@ -105,16 +106,17 @@ def test_float64_is_torchs() -> None:
 
 @pytest.mark.parametrize("lead", [(6,), (2, 3), (2, 1, 4), ()])
 @pytest.mark.parametrize("view", [False, True])
-@pytest.mark.parametrize("bias", [False, True])
-def test_linear_and_its_gradients(lead: tuple[int, ...], view: bool, bias: bool) -> None:
+@pytest.mark.parametrize("bias", ["none", "vector", "column of a matrix"])
+def test_linear_and_its_gradients(lead: tuple[int, ...], view: bool, bias: str) -> None:
     x, whole, d = numbers(*lead, 8), numbers(5, 11), numbers(*lead, 5)
-    given = [x, whole, numbers(5)] if bias else [x, whole]
+    given = [x, whole] if bias == "none" else [x, whole, numbers(5, 2)]
     leaves = [one.clone().requires_grad_() for one in given]
     exact = [one.double().requires_grad_() for one in given]
 
     def run(of: object, one: list[Tensor]) -> Tensor:
         weight = one[1][:, 2:10] if view else one[1][:, :8].contiguous()
-        found: Tensor = of(one[0], weight, *one[2:])  # type: ignore[operator]
+        biases = [(each[:, 1] if bias != "vector" else each.sum(1)) for each in one[2:]]
+        found: Tensor = of(one[0], weight, *biases)  # type: ignore[operator]
         return found
 
     found, expected = run(linear, leaves), run(F.linear, exact)

@@ -46,12 +46,13 @@ def by_one_dnn(*operands: Tensor) -> bool:
 
 def _add_product(plus: Tensor | None, a: Tensor, b_T: Tensor) -> Tensor:
     """plus (M, N) or (N,) + a (M, K) b (K, N), oneDNN's; b transposed, perhaps packed."""
+    # Of a vector with gaps it would read the gaps; a matrix with gaps takes ten times as long.
+    plus = None if plus is None else plus.contiguous()
     found: Tensor
     if plus is None or plus.dim() == 1:
         found = ONE_DNN._linear_pointwise.default(a, b_T, plus, "none", [], "")
     else:
-        # A matrix with gaps between its rows takes ten times as long.
-        found = ONE_DNN._linear_pointwise.binary(a, plus.contiguous(), b_T, None, "add")
+        found = ONE_DNN._linear_pointwise.binary(a, plus, b_T, None, "add")
     return found
 
 
