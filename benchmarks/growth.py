@@ -70,8 +70,8 @@ def update(model: RNNsearch, optimizer: torch.optim.Optimizer, batch: Batch) -> 
     """One step."""
     optimizer.zero_grad(set_to_none=True)
     memory = model.encode(batch.source, batch.source_mask)
-    features, _ = model.features(batch.target_in, memory, batch.real)
-    targets = batch.targets[batch.real]
+    features, _ = model.features(batch.target_in, memory, batch.chosen)
+    targets = batch.targets[batch.chosen]
     loss, _ = model.loss(features, targets)
     (loss / targets.numel()).backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -20,6 +20,7 @@ from nmtkit.extended import ExtendedVocabulary
 from nmtkit.vocabulary import BOS, EOS, PAD, UNK
 
 LONGEST = 5000  # subwords of a line that a model reads
+MULTIPLE = 64  # of targets that are read out at once, if padding fills them up
 
 Ids = npt.NDArray[np.int32] | Sequence[int]
 Indices = npt.NDArray[np.int64]
@@ -34,8 +35,9 @@ def check_length(subwords: int, where: str) -> None:
 @dataclass(frozen=True)
 class Batch:
     """source (B, S) ends in EOS · source_mask (B, S) True on real tokens · target_in (B, T)
-    BOS y_1 … y_n · target_out (B, T) y_1 … y_n EOS · target_mask (B, T) · real, the rows and the
-    positions (N,) of the N real targets: on a GPU a mask would have to be waited for.
+    BOS y_1 … y_n · target_out (B, T) y_1 … y_n EOS · target_mask (B, T) · chosen, the rows and the
+    positions (N,) of the real targets, and then of as much padding as makes N a multiple of 64,
+    where there is so much: libraries make a kernel anew for every N. No loss counts padding.
 
     For models that copy also, over the source-extended vocabulary (`nmtkit.extended`): copied
     (B, S), what copying from a place writes, or -1 · extended_out (B, T), target_out with the ids
@@ -49,11 +51,12 @@ class Batch:
     target_mask: Tensor
     copied: Tensor | None = None
     extended_out: Tensor | None = None
-    real: tuple[Tensor, Tensor] = field(init=False)
+    chosen: tuple[Tensor, Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
-        rows, positions = self.target_mask.nonzero(as_tuple=True)
-        object.__setattr__(self, "real", (rows, positions))
+        real, padding = self.target_mask.nonzero(), (~self.target_mask).nonzero()
+        chosen = torch.cat([real, padding[: -len(real) % MULTIPLE]])
+        object.__setattr__(self, "chosen", chosen.unbind(1))
 
     @property
     def targets(self) -> Tensor:
@@ -65,7 +68,7 @@ class Batch:
         for name, value in vars(self).items():
             if isinstance(value, Tensor):
                 object.__setattr__(moved, name, value.to(device))
-        object.__setattr__(moved, "real", (self.real[0].to(device), self.real[1].to(device)))
+        object.__setattr__(moved, "chosen", (self.chosen[0].to(device), self.chosen[1].to(device)))
         return moved
 
     def part(self, rows: slice) -> Batch:

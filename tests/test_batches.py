@@ -59,7 +59,22 @@ def test_lengths_are_padded_to_multiples():
     plain = Batch.of([[4] * 7, [5]], [[6] * 8, []])
     assert torch.equal(batch.target_out[:, :9], plain.target_out)
     assert not batch.target_out[:, 9:].any()
-    assert all(torch.equal(*each) for each in zip(batch.real, plain.real, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "chosen"),
+    [([63], 64), ([63, 0], 65 + 63), ([64, 63, 10], 192), ([9] * 7, 70), ([200, 0, 200], 403 + 45)],
+)
+def test_chosen_targets_are_the_real_ones_and_padding(lengths, chosen):
+    """All real targets once, then padding up to a multiple of 64, or as much as there is."""
+    batch = Batch.of([[4]] * len(lengths), [[5] * length for length in lengths])
+    rows, positions = batch.chosen
+    real = int(batch.target_mask.sum())
+    assert len(rows) == chosen
+    assert torch.equal(torch.stack([rows[:real], positions[:real]], 1), batch.target_mask.nonzero())
+    assert not batch.target_mask[rows[real:], positions[real:]].any()
+    assert not batch.target_out[rows[real:], positions[real:]].any()
+    assert len(set(zip(rows.tolist(), positions.tolist(), strict=True))) == chosen
 
 
 # --------------------------------------------------------------------------------- the division

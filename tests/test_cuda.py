@@ -52,8 +52,8 @@ def batch_of(seed: int) -> Batch:
 
 def gradients(model: RNNsearch, batch: Batch) -> dict[str, Tensor]:
     memory = model.encode(batch.source, batch.source_mask)
-    features, _ = model.features(batch.target_in, memory, batch.real)
-    loss, _ = model.loss(features, batch.targets[batch.real], 0.1)
+    features, _ = model.features(batch.target_in, memory, batch.chosen)
+    loss, _ = model.loss(features, batch.targets[batch.chosen], 0.1)
     found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
     names = [name for name, _ in model.named_parameters()]
     return {n: g.cpu() for n, g in zip(names, found, strict=True) if g is not None}
@@ -103,8 +103,8 @@ def test_an_update_waits_for_the_gpu_once() -> None:
     torch.cuda.set_sync_debug_mode("error")
     try:
         memory = model.encode(batch.source, batch.source_mask)
-        features, _ = model.features(batch.target_in, memory, batch.real)
-        model.loss(features, batch.targets[batch.real], 0.1)[0].backward()
+        features, _ = model.features(batch.target_in, memory, batch.chosen)
+        model.loss(features, batch.targets[batch.chosen], 0.1)[0].backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     finally:
         torch.cuda.set_sync_debug_mode("default")

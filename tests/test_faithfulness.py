@@ -22,7 +22,7 @@ from nmtkit.align.faithfulness import Faithfulness, faithfulness, judge, kendall
 from nmtkit.batches import BatchSize, with_end
 from nmtkit.checkpoint import Trained, load
 from nmtkit.errors import UserError
-from nmtkit.models.seq2seq import Memory, Real, Seq2Seq
+from nmtkit.models.seq2seq import Chosen, Memory, Seq2Seq
 from nmtkit.search import force_decode
 from nmtkit.text import Text, TextConfig
 from nmtkit.vocabulary import EOS, UNK, Vocabulary
@@ -67,7 +67,7 @@ class Known(Seq2Seq[Read, Any]):
         return Read(mask, source)
 
     def features(
-        self, target_in: Tensor, memory: Read, real: Real | None = None
+        self, target_in: Tensor, memory: Read, chosen: Chosen | None = None
     ) -> tuple[Tensor, Tensor]:
         log_probs = BASE + (self.gives[memory.source] * memory.mask[..., None]).sum(1)
         log_probs[:, 0] = (1 - log_probs[:, 1:].exp().sum(1)).log()  # the rest, on PAD

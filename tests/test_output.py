@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.models import output
+from nmtkit.vocabulary import PAD
 from tests.draw import Draw, close
 
 
@@ -34,6 +35,23 @@ def test_loss_in_chunks_is_the_loss(
         losses += torch.autograd.grad(2 * losses[0], leaves)
     for one, other in zip(found + without, expected + expected[:2], strict=True):
         close(one, other)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(
+    "function", [output.linear_cross_entropy, output.linear_cross_entropy_plain]
+)
+def test_padding_is_not_counted(function: Any, smoothing: float) -> None:
+    draw = Draw()
+    leaves = [draw(*shape).requires_grad_() for shape in ((5, 3), (7, 3), (7,))]
+    targets = torch.tensor([4, PAD, 1, 2, PAD])
+    real = targets != PAD
+    with_padding = function(*leaves, targets, smoothing)
+    without = function(leaves[0][real], *leaves[1:], targets[real], smoothing)
+    found, expected = (torch.autograd.grad(one[0], leaves) for one in (with_padding, without))
+    for one, other in zip([*with_padding, *found], [*without, *expected], strict=True):
+        close(one, other)
+    assert not found[0][~real].any()
 
 
 def test_chunks_are_equally_long_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,18 @@ def close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-4)
 
 
+@needs_one_dnn
+@pytest.mark.parametrize(("value", "there"), [("0", False), ("1", True), (None, True)])
+def test_the_environment_turns_it_off(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, there: bool
+) -> None:
+    if value is None:
+        monkeypatch.delenv(products.SWITCH, raising=False)
+    else:
+        monkeypatch.setenv(products.SWITCH, value)
+    assert (products._one_dnn() is not None) == there
+
+
 SHAPES = [(1, 1, 1), (1, 300, 7), (5, 3, 2), (80, 64, 192), (33, 257, 65)]
 
 
@@ -167,8 +179,8 @@ def test_a_model_in_float32_is_nearly_that_in_float64(order: str, reset: str, ce
         model = model.to(dtype)
         model.plain = dtype == torch.float64
         memory = model.encode(batch.source, batch.source_mask)
-        features, _ = model.features(batch.target_in, memory, batch.real)
-        loss, _ = model.loss(features, batch.target_out[batch.real])
+        features, _ = model.features(batch.target_in, memory, batch.chosen)
+        loss, _ = model.loss(features, batch.target_out[batch.chosen])
         gradients = torch.autograd.grad(loss, list(model.parameters()))
         found[dtype] = [loss.detach(), *gradients]
     for one, other in zip(found[torch.float32], found[torch.float64], strict=True):

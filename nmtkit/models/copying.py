@@ -31,6 +31,7 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.models.output import TiedOutput, chunks
 from nmtkit.models.products import Linear, linear, product
+from nmtkit.vocabulary import PAD
 
 
 class Copies(NamedTuple):
@@ -96,7 +97,8 @@ class Copying(nn.Module):
         """Features (N, F), target ids (N,) below V + S -> smoothed and plain loss, sums in nats.
 
         The plain one is -Σ log P. Smoothing mixes in the generator's mean -log-probability over
-        its V words, as it does without copying. Only the first carries a gradient.
+        its V words, as it does without copying. Only the first carries a gradient. Targets that are
+        PAD are not counted.
         """
         weight, bias, gate = output.weight, output.bias, self.gate(features).squeeze(1)
         smoothed: Tensor
@@ -128,8 +130,9 @@ def copying_loss_plain(
     """The reference of `Copying.loss`: weight (V, F), bias (V,), gate (N,) of the features."""
     log_probs = F.log_softmax(linear(features, weight, bias), 1)
     log_probs, gate = log_probs.to(copies.attention.dtype), gate.to(copies.attention.dtype)
-    nll = -mixture(_at_targets(log_probs, targets), gate, copies, targets).sum()
-    smooth = -log_probs.mean(1).sum()
+    counted = (targets != PAD).to(log_probs.dtype)
+    nll = -(counted * mixture(_at_targets(log_probs, targets), gate, copies, targets)).sum()
+    smooth = -(counted * log_probs.mean(1)).sum()
     return (1 - label_smoothing) * nll + label_smoothing * smooth, nll.detach()
 
 
@@ -166,6 +169,7 @@ class _CopyingLoss(torch.autograd.Function):
         loss, nll = features.new_zeros(()), features.new_zeros(())
         for part in chunks(len(features), len(weight)):
             rows, target = features[part], targets[part]
+            counted = (target != PAD).to(features.dtype)
             logits = product(rows, weight.t(), bias)
             log_probs = logits.sub_(logits.logsumexp(1, keepdim=True))
             # Beyond the V words the mixture is small: its gradient is autograd's.
@@ -175,19 +179,20 @@ class _CopyingLoss(torch.autograd.Function):
                     for tensor in (_at_targets(log_probs, target), gate[part], attention[part])
                 ]
                 copies = Copies(small[2], copied[part])
-                log_mixed = mixture(small[0], small[1], copies, target).sum()
+                log_mixed = (counted * mixture(small[0], small[1], copies, target)).sum()
                 generated, *others = torch.autograd.grad(log_mixed, small)
             nll -= log_mixed.detach()
             loss -= (1 - smoothing) * log_mixed.detach()
             d_gate[part], d_attention[part] = (other * (smoothing - 1) for other in others)
             if smoothing:
-                loss -= smoothing * log_probs.mean(1).sum()
+                loss -= smoothing * (counted * log_probs.mean(1)).sum()
             # -r log g_y - (ε/V) Σ_w log g_w, r the part that the generator has in P:
             # d / d logits = (r + ε) softmax - r one-hot - ε / V
             share = (generated * (1 - smoothing)).unsqueeze(1)
-            gradient = log_probs.exp_().mul_(share + smoothing)
+            even = (counted * smoothing).unsqueeze(1)
+            gradient = log_probs.exp_().mul_(share + even)
             if smoothing:
-                gradient -= smoothing / size
+                gradient -= even / size
             gradient.scatter_add_(1, target.clamp(max=size - 1).unsqueeze(1), -share)
             d_features[part] = product(gradient, weight)
             d_weight = product(gradient.t(), rows, d_weight)

@@ -40,7 +40,7 @@ from torch import Tensor
 from nmtkit.models.attention import Attention
 from nmtkit.models.lstm import ADAM, LSTMConfig, LSTMModel
 from nmtkit.models.rnn import Presets
-from nmtkit.models.seq2seq import Memory, Real, Rows
+from nmtkit.models.seq2seq import Chosen, Memory, Rows
 from nmtkit.models.stack import LSTMStack
 
 
@@ -160,7 +160,7 @@ class GNMT(LSTMModel[GNMTMemory, GNMTState]):
         return top, weights, GNMTState(h, c, below.context)
 
     def features(
-        self, target_in: Tensor, memory: GNMTMemory, real: Real | None = None
+        self, target_in: Tensor, memory: GNMTMemory, chosen: Chosen | None = None
     ) -> tuple[Tensor, Tensor]:
         words = self._embed(self.target_embedding, target_in)
         start = self.start(memory)
@@ -173,7 +173,7 @@ class GNMT(LSTMModel[GNMTMemory, GNMTState]):
             attention.append(weights)
         above = [self._dropped(torch.stack(each, 1)) for each in (outputs, contexts)]
         top, _ = self.decoder.run(above[0], beside=above[1])
-        return self._read_out(top, real), torch.stack(attention, 1)
+        return self._read_out(top, chosen), torch.stack(attention, 1)
 
     def _bottom_step(
         self, word: Tensor, below: GNMTState, memory: GNMTMemory

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nmtkit.models.output import TiedOutput
 from nmtkit.models.products import Linear
-from nmtkit.models.seq2seq import MOST_LAYERS, MemoryT, Real, Seq2Seq, StateT, at
+from nmtkit.models.seq2seq import MOST_LAYERS, Chosen, MemoryT, Seq2Seq, StateT, at
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class LSTMModel(Seq2Seq[MemoryT, StateT]):
         """Ids (…) -> embeddings (…, E), dropped out in training."""
         return F.dropout(table(ids), self.config.dropout_embedding, self.training)
 
-    def _read_out(self, top: Tensor, real: Real | None) -> Tensor:
+    def _read_out(self, top: Tensor, chosen: Chosen | None) -> Tensor:
         """The top layer (B, T, D), of these positions only -> what the output layer reads."""
-        return F.dropout(at(real, top), self.config.dropout_readout, self.training)
+        return F.dropout(at(chosen, top), self.config.dropout_readout, self.training)
 
     @torch.no_grad()
     def initialise(self) -> None:

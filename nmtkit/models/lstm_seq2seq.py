@@ -29,7 +29,7 @@ from torch import Tensor
 
 from nmtkit.models.lstm import ADAM, LSTMConfig, LSTMModel
 from nmtkit.models.rnn import Presets
-from nmtkit.models.seq2seq import Memory, Real, Rows, no_attention
+from nmtkit.models.seq2seq import Chosen, Memory, Rows, no_attention
 from nmtkit.models.stack import LSTMStack
 
 
@@ -118,9 +118,9 @@ class LSTMSeq2Seq(LSTMModel[StackMemory, StackState]):
         return top, no_attention(memory.mask, top, len(tokens)), StackState(h, c)
 
     def features(
-        self, target_in: Tensor, memory: StackMemory, real: Real | None = None
+        self, target_in: Tensor, memory: StackMemory, chosen: Chosen | None = None
     ) -> tuple[Tensor, Tensor]:
         words = self._embed(self.target_embedding, target_in)
         initial = tuple(each.transpose(0, 1).contiguous() for each in (memory.h, memory.c))
         top, _ = self.decoder.run(words, (initial[0], initial[1]))
-        return self._read_out(top, real), no_attention(memory.mask, top, *target_in.shape)
+        return self._read_out(top, chosen), no_attention(memory.mask, top, *target_in.shape)

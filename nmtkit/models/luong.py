@@ -41,7 +41,7 @@ from nmtkit.models.local_attention import LocalAttention
 from nmtkit.models.lstm import ADAM, LSTMConfig, LSTMModel
 from nmtkit.models.products import Linear
 from nmtkit.models.rnn import Presets
-from nmtkit.models.seq2seq import Memory, Real, Rows
+from nmtkit.models.seq2seq import Chosen, Memory, Rows
 from nmtkit.models.stack import LSTMStack
 
 
@@ -177,7 +177,7 @@ class Luong(LSTMModel[LuongMemory, LuongState]):
         return readout, weights.flatten(0, 1), LuongState(h, c, readout, state.position + 1)
 
     def features(
-        self, target_in: Tensor, memory: LuongMemory, real: Real | None = None
+        self, target_in: Tensor, memory: LuongMemory, chosen: Chosen | None = None
     ) -> tuple[Tensor, Tensor]:
         words = self._embed(self.target_embedding, target_in)
         if self.config.input_feeding:
@@ -188,7 +188,7 @@ class Luong(LSTMModel[LuongMemory, LuongState]):
             positions = torch.arange(words.shape[1], device=words.device)
             contexts, weights = self._attend(tops, positions.expand(target_in.shape), memory)
             readouts = torch.tanh(self.readout(torch.cat([contexts, tops], 2)))
-        return self._read_out(readouts, real), weights
+        return self._read_out(readouts, chosen), weights
 
     def _feed(self, words: Tensor, memory: LuongMemory) -> tuple[Tensor, Tensor]:
         """Words (B, T, E) -> h~ (B, T, D), attention (B, T, S)."""

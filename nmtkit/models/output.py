@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.errors import UserError
 from nmtkit.models.products import linear, product
+from nmtkit.vocabulary import PAD
 
 CHUNK_BYTES = 1 << 26  # of logits held at a time
 LEAST_ROWS = 256  # of them, however large the vocabulary
@@ -60,10 +61,18 @@ def chunks(rows: int, logits: int) -> list[slice]:
 def linear_cross_entropy_plain(
     features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """The reference: features (N, F), weight (V, F), bias (V,), targets (N,) -> two sums, nats."""
+    """The reference: features (N, F), weight (V, F), bias (V,), targets (N,) -> two sums, nats.
+
+    Targets that are PAD are not counted.
+    """
     logits = linear(features, weight, bias)
-    smoothed = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=label_smoothing)
-    return smoothed, F.cross_entropy(logits.detach(), targets, reduction="sum")
+
+    def entropy(logits: Tensor, smoothing: float) -> Tensor:
+        return F.cross_entropy(
+            logits, targets, ignore_index=PAD, reduction="sum", label_smoothing=smoothing
+        )
+
+    return entropy(logits, label_smoothing), entropy(logits.detach(), 0.0)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -87,19 +96,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_weight = None
         for part in parts:
             rows, target = features[part], targets[part].unsqueeze(1)
+            counted = (target != PAD).to(features.dtype)
             logits = product(rows, transposed, bias)
             logits -= logits.amax(1, keepdim=True)
             at_target = logits.gather(1, target)
             mean = logits.mean(1, keepdim=True) if smoothing else at_target
             total = logits.exp_().sum(1, keepdim=True)
             log_total = total.log()
-            nll += (log_total - at_target).sum()
-            loss += (log_total - (1 - smoothing) * at_target - smoothing * mean).sum()
+            nll += (counted * (log_total - at_target)).sum()
+            smoothed = log_total - (1 - smoothing) * at_target - smoothing * mean
+            loss += (counted * smoothed).sum()
             # d loss / d logits = softmax - [(1 - smoothing) one-hot + smoothing / V]
-            gradient = logits.div_(total)
+            gradient = logits.mul_(counted / total)
             if smoothing:
-                gradient -= smoothing / size
-            gradient.scatter_add_(1, target, torch.full_like(at_target, smoothing - 1))
+                gradient -= counted * (smoothing / size)
+            gradient.scatter_add_(1, target, counted * (smoothing - 1))
             d_features[part] = product(gradient, weight)
             d_weight = product(rows.t(), gradient, d_weight)  # transposed
             d_bias += gradient.sum(0)

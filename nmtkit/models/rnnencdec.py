@@ -26,7 +26,7 @@ from nmtkit.models.products import Linear, linear
 from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as PRESETS
 from nmtkit.models.rnn import Readout, RNNConfig, RNNModel
-from nmtkit.models.seq2seq import Memory, Real, Rows, at, no_attention
+from nmtkit.models.seq2seq import Chosen, Memory, Rows, at, no_attention
 from nmtkit.models.words import EmbeddedWords
 
 
@@ -92,7 +92,7 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         return readout, no_attention(memory.mask, readout, len(tokens)), FixedState(hidden)
 
     def features(
-        self, target_in: Tensor, memory: FixedMemory, real: Real | None = None
+        self, target_in: Tensor, memory: FixedMemory, chosen: Chosen | None = None
     ) -> tuple[Tensor, Tensor]:
         words = self._words(self.target_embedding, target_in, self.config.dropout_target_word)
         W, size = self.decoder_gru.W, self.config.embedding
@@ -100,7 +100,7 @@ class RNNencdec(RNNModel[FixedMemory, FixedState]):
         x = x + linear(memory.context, W[:, size:])
         states = self._run(self.decoder_gru, x, memory.initial).transpose(0, 1)  # (B, T, D)
         contexts = memory.context.unsqueeze(1).expand(-1, target_in.shape[1], -1)
-        readout = self.readout(at(real, states), words.at(real), at(real, contexts))
+        readout = self.readout(at(chosen, states), words.at(chosen), at(chosen, contexts))
         readout = F.dropout(readout, self.config.dropout_readout, self.training)
         return readout, no_attention(memory.mask, readout, *target_in.shape)
 

@@ -49,7 +49,7 @@ from nmtkit.models.recurrent import recurrence, recurrence_plain
 from nmtkit.models.rnn import PRESETS as RNN_PRESETS
 from nmtkit.models.rnn import Presets, Readout, RNNConfig, RNNModel
 from nmtkit.models.rnnsearch_stepping import RNNsearchStepper
-from nmtkit.models.seq2seq import Memory, Real, Rows, at, no_attention
+from nmtkit.models.seq2seq import Chosen, Memory, Rows, at, no_attention
 from nmtkit.models.stepping import Stepper
 from nmtkit.models.words import EmbeddedWords
 from nmtkit.vocabulary import BOS
@@ -267,7 +267,7 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         return RNNsearchStepper(self, int8)
 
     def features(
-        self, target_in: Tensor, memory: RNNMemory, real: Real | None = None
+        self, target_in: Tensor, memory: RNNMemory, chosen: Chosen | None = None
     ) -> tuple[Tensor, Tensor]:
         config = self.config
         words = self._words(self.target_embedding, target_in, config.dropout_target_word)
@@ -280,8 +280,8 @@ class RNNsearch(RNNModel[RNNMemory, RNNState]):
         states, contexts, weights = run(consumed, memory, dropout)
         if config.order in ("appendix", "groundhog"):
             states = torch.cat([memory.initial.unsqueeze(0), states[:-1]])
-        seen, looked = (at(real, part.transpose(0, 1)) for part in (states, contexts))
-        readout = self.readout(seen, words.at(real), looked)
+        seen, looked = (at(chosen, part.transpose(0, 1)) for part in (states, contexts))
+        readout = self.readout(seen, words.at(chosen), looked)
         readout = F.dropout(readout, config.dropout_readout, self.training)
         return readout, weights.transpose(0, 1)
 

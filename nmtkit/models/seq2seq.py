@@ -22,19 +22,19 @@ from nmtkit.models.output import TiedOutput, linear_cross_entropy
 from nmtkit.models.stepping import Stepper
 
 MOST_LAYERS = 1000  # more would only take a model directory's lie for a size
-#: Rows and positions (N,) of the N real targets of a batch, row-major: `Batch.real`.
-Real = tuple[Tensor, ...]
+#: Rows and positions (N,) of N chosen targets of a batch: `Batch.chosen`.
+Chosen = tuple[Tensor, ...]
 RowsT = TypeVar("RowsT", bound="Rows")
 
 
-def at(real: Real | None, x: Tensor) -> Tensor:
-    """The rows (N, F) of x (B, T, F) at the real targets, or all of x.
+def at(chosen: Chosen | None, x: Tensor) -> Tensor:
+    """The rows (N, F) of x (B, T, F) at the chosen targets, or all of x.
 
-    What `x[real]` is, which takes a CPU several times as long, both ways.
+    What `x[chosen]` is, which takes a CPU several times as long, both ways.
     """
-    if real is None:
+    if chosen is None:
         return x
-    rows, positions = real
+    rows, positions = chosen
     if x.transpose(0, 1).is_contiguous():  # as recurrences leave it
         return x.transpose(0, 1).flatten(0, 1).index_select(0, positions * len(x) + rows)
     return x.flatten(0, 1).index_select(0, rows * x.shape[1] + positions)
@@ -111,11 +111,11 @@ class Seq2Seq(nn.Module, Generic[MemoryT, StateT]):
         return Stepper(self, int8)
 
     def features(
-        self, target_in: Tensor, memory: MemoryT, real: Real | None = None
+        self, target_in: Tensor, memory: MemoryT, chosen: Chosen | None = None
     ) -> tuple[Tensor, Tensor]:
         """Teacher forcing up to the output: target_in (B, T) -> features, attention (B, T, S).
 
-        The features are (B, T, F); with `real`, only those of the real targets, (N, F).
+        The features are (B, T, F); with `chosen`, only those of the chosen targets, (N, F).
         """
         raise NotImplementedError
 
@@ -165,8 +165,8 @@ class Seq2Seq(nn.Module, Generic[MemoryT, StateT]):
     ) -> tuple[Tensor, Tensor]:
         """Features (N, F), target ids (N,) -> smoothed loss and plain negative log-likelihood.
 
-        Both are sums over the N words, in nats; only the first carries a gradient. In a model that
-        copies, `copies` says what there is to copy; without it nothing.
+        Both are sums over the words that are not PAD, in nats; only the first carries a gradient.
+        In a model that copies, `copies` says what there is to copy; without it nothing.
         """
         if self.copying is not None and copies is not None:
             return self.copying.loss(features, self.output, targets, copies, label_smoothing)

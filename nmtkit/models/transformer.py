@@ -33,7 +33,7 @@ from nmtkit.models.attention import mask_bias
 from nmtkit.models.copying import Copying
 from nmtkit.models.output import TiedOutput, check_one_vocabulary
 from nmtkit.models.products import Linear
-from nmtkit.models.seq2seq import MOST_LAYERS, Memory, Real, Rows, Seq2Seq, at
+from nmtkit.models.seq2seq import MOST_LAYERS, Chosen, Memory, Rows, Seq2Seq, at
 from nmtkit.models.transformer_layers import (
     AlignmentHead,
     DecoderLayer,
@@ -247,7 +247,7 @@ class Transformer(Seq2Seq[SourceMemory, Past]):
         return self.decoder_norm(x.squeeze(1)), attention.reshape(rows, length), past
 
     def features(
-        self, target_in: Tensor, memory: SourceMemory, real: Real | None = None
+        self, target_in: Tensor, memory: SourceMemory, chosen: Chosen | None = None
     ) -> tuple[Tensor, Tensor]:
         x = self._embed(self.target_embedding, target_in)
         attention: Tensor | None = None
@@ -255,7 +255,7 @@ class Transformer(Seq2Seq[SourceMemory, Past]):
             x, found = self._look(n, layer.read(x), memory)
             attention = attention if found is None else found
         assert attention is not None
-        return self.decoder_norm(at(real, x)), attention
+        return self.decoder_norm(at(chosen, x)), attention
 
     def _look(self, n: int, x: Tensor, memory: SourceMemory) -> tuple[Tensor, Tensor | None]:
         """Decoder layer n, from 0, after its self-attention: (B, T, D) -> (B, T, D), attention.

@@ -17,21 +17,28 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmtkit.models.products import linear
-from nmtkit.models.seq2seq import Real, at
+from nmtkit.models.seq2seq import Chosen, at
+from nmtkit.vocabulary import PAD
 
 #: Looking up is worth it when at most this share of a batch's words is distinct.
 MOST_DISTINCT = 0.8
+#: U becomes a multiple of this, by words that are nowhere: kernels are made anew for every U.
+MULTIPLE = 64
 
 
 def distinct(ids: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Ids (…) -> the distinct ones (U,), and at every place which of them it is (…).
+    """Ids (…) -> the distinct ones (U,), perhaps some PAD, and at every place which it is (…).
 
     None where that gains nothing; on CUDA, where it would wait for the device.
     """
     if not ids.is_cpu:
         return None
-    found: tuple[Tensor, Tensor] = torch.unique(ids, return_inverse=True)
-    return found if len(found[0]) <= MOST_DISTINCT * ids.numel() else None
+    found, places = torch.unique(ids, return_inverse=True)
+    most = int(MOST_DISTINCT * ids.numel())
+    if len(found) > most:
+        return None
+    more = -len(found) % MULTIPLE
+    return F.pad(found, (0, more if len(found) + more <= most else 0), value=PAD), places
 
 
 @dataclass(frozen=True)
@@ -56,11 +63,11 @@ class EmbeddedWords:
             return EmbeddedWords(self.rows.transpose(0, 1).contiguous())
         return replace(self, places=self.places.t().contiguous())
 
-    def at(self, real: Real | None) -> EmbeddedWords:
-        """Those at the real targets (N,), of (B, T)."""
+    def at(self, chosen: Chosen | None) -> EmbeddedWords:
+        """Those at the chosen targets (N,), of (B, T)."""
         if self.places is None:
-            return EmbeddedWords(at(real, self.rows))
-        return replace(self, places=at(real, self.places))
+            return EmbeddedWords(at(chosen, self.rows))
+        return replace(self, places=at(chosen, self.places))
 
     def following(self) -> EmbeddedWords:
         """Of (T, B): at every place the next word of its sentence; zeros at the last."""

@@ -38,7 +38,7 @@ class Objective:
                 target_in = batch.target_in
                 if shift:  # a row that has consumed the end, as `force_decode` has
                     target_in = torch.cat([target_in[:, :1], batch.target_out], 1)
-                features, attention = model.features(target_in, memory, batch.real)
+                features, attention = model.features(target_in, memory, batch.chosen)
             if config.translation_weight:
                 targets, copies = _targets(batch, attention)
                 smoothed, figure = model.loss(features, targets, config.label_smoothing, copies)
@@ -58,7 +58,7 @@ class Objective:
         """The negative log-likelihood of the targets, nats."""
         with self._precision():
             memory = self.model.encode(batch.source, batch.source_mask)
-            features, attention = self.model.features(batch.target_in, memory, batch.real)
+            features, attention = self.model.features(batch.target_in, memory, batch.chosen)
             targets, copies = _targets(batch, attention)
             return self.model.loss(features, targets, copies=copies)[1]
 
@@ -68,11 +68,11 @@ class Objective:
 
 
 def _targets(batch: Batch, attention: Tensor) -> tuple[Tensor, Copies | None]:
-    """The N target ids of a batch, and for a model that copies what each word may copy.
+    """The N chosen target ids of a batch, and for a model that copies what each word may copy.
 
     Attention (B, T, S), perhaps with a row more a sentence than the batch has.
     """
-    targets = batch.targets[batch.real]
+    targets = batch.targets[batch.chosen]
     if batch.copied is None:
         return targets, None
-    return targets, Copies(attention[batch.real], batch.copied[batch.real[0]])
+    return targets, Copies(attention[batch.chosen], batch.copied[batch.chosen[0]])
