@@ -20,7 +20,7 @@ from nmtkit.extended import ExtendedVocabulary
 from nmtkit.vocabulary import BOS, EOS, PAD, UNK
 
 LONGEST = 5000  # subwords of a line that a model reads
-MULTIPLE = 64  # of targets that are read out at once, if padding fills them up
+MULTIPLE = 80  # of targets that are read out at once, if padding fills them up
 
 Ids = npt.NDArray[np.int32] | Sequence[int]
 Indices = npt.NDArray[np.int64]
@@ -36,7 +36,7 @@ def check_length(subwords: int, where: str) -> None:
 class Batch:
     """source (B, S) ends in EOS · source_mask (B, S) True on real tokens · target_in (B, T)
     BOS y_1 … y_n · target_out (B, T) y_1 … y_n EOS · target_mask (B, T) · chosen, the rows and the
-    positions (N,) of the real targets, and then of as much padding as makes N a multiple of 64,
+    positions (N,) of the real targets, and then of as much padding as makes N a multiple of 80,
     where there is so much: libraries make a kernel anew for every N. No loss counts padding.
 
     For models that copy also, over the source-extended vocabulary (`nmtkit.extended`): copied

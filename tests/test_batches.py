@@ -63,10 +63,10 @@ def test_lengths_are_padded_to_multiples():
 
 @pytest.mark.parametrize(
     ("lengths", "chosen"),
-    [([63], 64), ([63, 0], 65 + 63), ([64, 63, 10], 192), ([9] * 7, 70), ([200, 0, 200], 403 + 45)],
+    [([63], 64), ([63, 0], 80), ([64, 63, 10], 160), ([9] * 7, 70), ([200, 0, 200], 480)],
 )
 def test_chosen_targets_are_the_real_ones_and_padding(lengths, chosen):
-    """All real targets once, then padding up to a multiple of 64, or as much as there is."""
+    """All real targets once, then padding up to a multiple of 80, or as much as there is."""
     batch = Batch.of([[4]] * len(lengths), [[5] * length for length in lengths])
     rows, positions = batch.chosen
     real = int(batch.target_mask.sum())

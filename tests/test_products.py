@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nmtkit.batches import Batch
 from nmtkit.models import products
-from nmtkit.models.products import Linear, Packed, by_one_dnn, linear, product
+from nmtkit.models.products import Linear, Packed, by_one_dnn, linear, product, sum_of_outer
 from nmtkit.models.rnnsearch import RNNsearch, RNNsearchConfig
 from tests.test_models import PAIRS
 
@@ -40,7 +40,7 @@ def test_the_environment_turns_it_off(
     assert (products._one_dnn() is not None) == there
 
 
-SHAPES = [(1, 1, 1), (1, 300, 7), (5, 3, 2), (80, 64, 192), (33, 257, 65)]
+SHAPES = [(1, 1, 1), (1, 300, 7), (5, 3, 2), (80, 64, 192), (33, 257, 65), (1001, 30, 20)]
 
 
 @needs_one_dnn
@@ -101,6 +101,19 @@ def test_groups(groups: int, plus: bool) -> None:
     close(Packed(b.mT)(a, added), expected)
 
 
+@pytest.mark.parametrize("rows", [1, 7, 400, 401, 1230])
+@pytest.mark.parametrize("plus", [False, True])
+def test_sums_of_outer_products(rows: int, plus: bool) -> None:
+    left, right = numbers(rows, 9)[:, 2:8], numbers(rows, 5)
+    added = numbers(6, 5) if plus else None
+    expected = left.double().t() @ right.double() + (0 if added is None else added.double())
+    close(sum_of_outer(left, right, added), expected)
+    if not plus:
+        exact = sum_of_outer(left.double(), right.double())
+        torch.testing.assert_close(exact, expected)
+        assert not sum_of_outer(left[:0], right[:0]).any()
+
+
 @pytest.mark.parametrize(("rows", "inner"), [(0, 4), (4, 0)])
 def test_empty_products(rows: int, inner: int) -> None:
     a, b = numbers(rows, inner), numbers(inner, 5)
@@ -116,7 +129,7 @@ def test_float64_is_torchs() -> None:
     assert torch.equal(linear(a, b.t()), F.linear(a, b.t()))
 
 
-@pytest.mark.parametrize("lead", [(6,), (2, 3), (2, 1, 4), ()])
+@pytest.mark.parametrize("lead", [(6,), (2, 3), (2, 1, 4), (), (3, 150)])
 @pytest.mark.parametrize("view", [False, True])
 @pytest.mark.parametrize("bias", ["none", "vector", "column of a matrix"])
 def test_linear_and_its_gradients(lead: tuple[int, ...], view: bool, bias: str) -> None:

@@ -29,7 +29,7 @@ from nmtkit.models.cell_buffers import (
     add_dropped,
     backward_cell,
     forward_cell,
-    transposed,
+    outer,
     with_initial,
 )
 from nmtkit.models.cells import CellWeights, cell_state, cell_step
@@ -264,19 +264,18 @@ def _run_backward(
             d, d_dropped = first.step(t, d)
             add_dropped(d, d_dropped, i.dropout)
 
-    d_x_T = transposed(cell.d_x)
-    d_U, d_b_candidate = cell.weights(d_x_T)
+    d_U, d_b_candidate = cell.weights()
     gradients: Gradients = {
         **energies.gradients(dropped),
         "x": cell.d_x if i.first_U is None else first.d_x,
         "initial": d[:, :size],
         "annotations": torch.bmm(weights.permute(1, 2, 0), d_context.transpose(0, 1)),
-        "W_c": product(d_x_T, contexts.flatten(0, 1)),
+        "W_c": outer(cell.d_x, contexts),
         "U": d_U,
         "b_candidate": d_b_candidate,
     }
     if i.first_U is not None and i.b is not None:
-        gradients["first_U"], gradients["first_b_candidate"] = first.weights(transposed(first.d_x))
+        gradients["first_U"], gradients["first_b_candidate"] = first.weights()
         gradients["b"] = cell.d_x.sum((0, 1) if i.b.dim() == 1 else 0)
     return tuple(gradients.get(name) for name in Inputs._fields)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.models.cells import CellWeights, is_lstm
-from nmtkit.models.products import Packed, product
+from nmtkit.models.products import Packed, product, stack, sum_of_outer
 from nmtkit.models.tanh import tanh
 
 
@@ -99,8 +99,8 @@ class BackwardCell:
         """Gradient d (…, N) of the new state -> of the old (…, N), of the dropped h (…, D)."""
         raise NotImplementedError
 
-    def weights(self, d_x_T: Tensor) -> tuple[Tensor, Tensor | None]:
-        """d_x `transposed` -> the gradients of U and b_candidate, each one large product."""
+    def weights(self) -> tuple[Tensor, Tensor | None]:
+        """The gradients of U and b_candidate, each one large product."""
         raise NotImplementedError
 
 
@@ -138,14 +138,13 @@ class BackwardGRU(BackwardCell):
             d_dropped = product(d_inner, self.U_candidate)
         return d * self.keep[t], product(d_x[..., :rows], self.U_gates, d_dropped)
 
-    def weights(self, d_x_T: Tensor) -> tuple[Tensor, Tensor | None]:
+    def weights(self) -> tuple[Tensor, Tensor | None]:
         rows = 2 * self.size
-        dropped = in_rows(self.dropped)
-        d_gates = product(d_x_T[..., :rows, :], dropped)
+        d_gates = outer(self.d_x[..., :rows], self.dropped)
         if self.d_inner is None:
-            d_candidate = product(d_x_T[..., rows:, :], in_rows(self.inner))
+            d_candidate = outer(self.d_x[..., rows:], self.inner)
             return torch.cat([d_gates, d_candidate], dim=-2), None
-        d_candidate = product(transposed(self.d_inner), dropped)
+        d_candidate = outer(self.d_inner, self.dropped)
         d_b = self.d_inner.sum((0, -2))
         return torch.cat([d_gates, d_candidate], dim=-2), d_b
 
@@ -178,8 +177,8 @@ class BackwardLSTM(BackwardCell):
         # h enters products only, and so the old state's gradient there comes with d_dropped.
         return torch.cat([torch.zeros_like(d_hidden), d_cell.mul_(self.f[t])], -1), d_dropped
 
-    def weights(self, d_x_T: Tensor) -> tuple[Tensor, Tensor | None]:
-        return product(d_x_T, in_rows(self.dropped)), None
+    def weights(self) -> tuple[Tensor, Tensor | None]:
+        return outer(self.d_x, self.dropped), None
 
 
 def forward_cell(weights: CellWeights, saved: Saved) -> ForwardCell:
@@ -204,17 +203,12 @@ def add_dropped(d: Tensor, d_dropped: Tensor, dropout: Tensor | None) -> None:
         d_hidden.addcmul_(d_dropped, dropout)
 
 
-def in_rows(x: Tensor) -> Tensor:
-    """(T, B, M) -> (T·B, M), a row a position and sentence; (T, G, B, M) -> (G, T·B, M)."""
-    return x.flatten(0, 1) if x.dim() == 3 else x.transpose(0, 1).flatten(1, 2)
-
-
-def transposed(x: Tensor) -> Tensor:
-    """The columns of `in_rows` as rows, (M, T·B) or (G, M, T·B), to sum over all positions."""
-    rows = in_rows(x)
-    if rows.dim() == 2:
-        return rows.t().contiguous()
-    return torch.stack([group.t().contiguous() for group in rows])
+def outer(left: Tensor, right: Tensor) -> Tensor:
+    """Σ over positions and sentences: (T, B, M), (T, B, N) -> (M, N); with G: -> (G, M, N)."""
+    if left.dim() == 3:
+        return sum_of_outer(left.flatten(0, 1), right.flatten(0, 1))
+    groups = zip(left.unbind(1), right.unbind(1), strict=True)
+    return stack([outer(*each) for each in groups])
 
 
 def with_initial(initial: Tensor, positions: int) -> Tensor:

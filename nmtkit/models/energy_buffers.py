@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nmtkit.models.cell_buffers import in_rows, transposed
+from nmtkit.models.cell_buffers import outer
 from nmtkit.models.products import Packed, product
 from nmtkit.models.tanh import energies_, energies_backward
 
@@ -104,7 +104,7 @@ class AdditiveBackward:
         """Queries (T, B, D), h after dropout -> the gradients of keys and weights."""
         return {
             "keys": self.d_keys.mul_(self.factor),
-            "W_a": product(transposed(self.d_query), in_rows(queries)),
+            "W_a": outer(self.d_query, queries),
             "v_a": self.d_v,
             "V_c": None if self.V_c is None else self.d_V_c * self.factor,
         }

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nmtkit.errors import UserError
-from nmtkit.models.products import linear, product
+from nmtkit.models.products import linear, product, sum_of_outer
 from nmtkit.vocabulary import PAD
 
 CHUNK_BYTES = 1 << 26  # of logits held at a time
@@ -112,7 +112,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 gradient -= counted * (smoothing / size)
             gradient.scatter_add_(1, target, counted * (smoothing - 1))
             d_features[part] = product(gradient, weight)
-            d_weight = product(rows.t(), gradient, d_weight)  # transposed
+            d_weight = sum_of_outer(rows, gradient, d_weight)  # transposed
             d_bias += gradient.sum(0)
         d_weight = torch.zeros_like(transposed) if d_weight is None else d_weight
         ctx.save_for_backward(d_features, d_weight.t(), d_bias)

@@ -5,8 +5,7 @@ machine unused, and even elsewhere much of it where there are few rows. oneDNN c
 and writes its kernels for the processor it finds. Whatever it cannot do, of other types, on other
 devices or under autocast, is torch's.
 
-It keeps some memory for every shape that it has met: about a quarter of a GiB in training. The
-environment variable NMTKIT_ONEDNN=0, or `torch.backends.mkldnn.set_flags(False)`, turns it off.
+The environment variable NMTKIT_ONEDNN=0, or `torch.backends.mkldnn.set_flags(False)`, turns it off.
 
 Letters: M rows, K the inner size, N columns, G groups.
 """
@@ -25,6 +24,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+#: oneDNN makes a kernel for every shape, which takes time and stays in memory, and lengths vary: so
+#: many rows at a time, and what is left where batches have 80 sentences, are few shapes.
+BLOCK = 400
 ROWS = 80  # as many in a typical product by a packed matrix; all others are nearly as fast
 SWITCH = "NMTKIT_ONEDNN"
 
@@ -62,10 +64,22 @@ def _add_product(plus: Tensor | None, a: Tensor, b_T: Tensor) -> Tensor:
     return found
 
 
+def _in_blocks(plus: Tensor | None, a: Tensor, b_T: Tensor) -> Tensor:
+    """The same, some rows at a time."""
+    if len(a) <= BLOCK:
+        return _add_product(plus, a, b_T)
+    found = a.new_empty((len(a), b_T.shape[0]))
+    for start in range(0, len(a), BLOCK):
+        part = slice(start, start + BLOCK)
+        some = plus[part] if plus is not None and plus.dim() == 2 else plus
+        found[part] = _add_product(some, a[part], b_T)
+    return found
+
+
 def _add_products(plus: Tensor | None, a: Tensor, b_T: Sequence[Tensor]) -> Tensor:
     """The same with groups, b one by one."""
     if a.dim() == 2:
-        return _add_product(plus, a, b_T[0])
+        return _in_blocks(plus, a, b_T[0])
     rows = [None] * len(a) if plus is None else plus.unbind()
     return stack([_add_product(*each) for each in zip(rows, a, b_T, strict=True)])
 
@@ -85,6 +99,16 @@ def product(a: Tensor, b: Tensor, plus: Tensor | None = None) -> Tensor:
         return _by_torch(plus, a, b)
     b_T = [_dense(matrix.t()) for matrix in (b if b.dim() == 3 else [b])]
     return _add_products(plus, a, b_T)
+
+
+def sum_of_outer(left: Tensor, right: Tensor, plus: Tensor | None = None) -> Tensor:
+    """plus (M, N) + leftᵀ right, of rows (R, M) and (R, N), without a gradient."""
+    if not by_one_dnn(left, right):
+        return product(left.t(), right, plus)
+    for some, others in zip(left.split(BLOCK), right.split(BLOCK), strict=True):
+        plus = _add_product(plus, some.t(), _dense(others.t()))
+    assert plus is not None
+    return plus
 
 
 def _dense(matrix: Tensor) -> Tensor:
@@ -127,7 +151,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _add_product(bias, x, _dense(weight))
+        return _add_products(bias, x, [_dense(weight)])
 
     @staticmethod
     @once_differentiable
@@ -136,7 +160,7 @@ class _Linear(torch.autograd.Function):
         needed = ctx.needs_input_grad
         return (
             product(d, weight) if needed[0] else None,
-            product(d.t(), x) if needed[1] else None,
+            sum_of_outer(d, x) if needed[1] else None,
             d.sum(0) if needed[2] else None,
         )
 
@@ -150,7 +174,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if torch.is_grad_enabled():
         found = _Linear.apply(rows, weight, bias)
     else:
-        found = _add_product(bias, rows, _dense(weight))
+        found = _add_products(bias, rows, [_dense(weight)])
     return found.view(*x.shape[:-1], len(weight))
 
 

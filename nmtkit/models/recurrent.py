@@ -28,7 +28,6 @@ from nmtkit.models.cell_buffers import (
     add_dropped,
     backward_cell,
     forward_cell,
-    transposed,
     with_initial,
 )
 from nmtkit.models.cells import CellWeights, cell_state, cell_step
@@ -124,7 +123,7 @@ def _run_backward(
         d[..., :size] += d_states[t]
         d, d_dropped = cell.step(t, d)
         add_dropped(d, d_dropped, dropout)
-    return cell.d_x.transpose(0, 1), d[..., :size], *cell.weights(transposed(cell.d_x))
+    return cell.d_x.transpose(0, 1), d[..., :size], *cell.weights()
 
 
 _forward, _backward = Played(_run_forward), Played(_run_backward)

@@ -23,7 +23,7 @@ from nmtkit.vocabulary import PAD
 #: Looking up is worth it when at most this share of a batch's words is distinct.
 MOST_DISTINCT = 0.8
 #: U becomes a multiple of this, by words that are nowhere: kernels are made anew for every U.
-MULTIPLE = 64
+MULTIPLE = 80
 
 
 def distinct(ids: Tensor) -> tuple[Tensor, Tensor] | None:
