@@ -21,8 +21,6 @@ from nmtkit.models.products import product as nmtkits_product
 
 ROUNDS = 9
 SHORTEST = 0.01  # seconds a measurement takes at the least
-
-
 #: torch, what the other tools and most programs multiply by; and the fastest that we know.
 WAYS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "torch": torch.matmul,

@@ -59,6 +59,7 @@ def test_lengths_are_padded_to_multiples():
     plain = Batch.of([[4] * 7, [5]], [[6] * 8, []])
     assert torch.equal(batch.target_out[:, :9], plain.target_out)
     assert not batch.target_out[:, 9:].any()
+    assert torch.equal(batch.target_mask.nonzero(), plain.target_mask.nonzero())
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nmtkit.models.output import TiedOutput, chunks
-from nmtkit.models.products import Linear, linear, product
+from nmtkit.models.products import Linear, linear, product, sum_of_outer
 from nmtkit.vocabulary import PAD
 
 
@@ -195,7 +195,7 @@ class _CopyingLoss(torch.autograd.Function):
                 gradient -= even / size
             gradient.scatter_add_(1, target.clamp(max=size - 1).unsqueeze(1), -share)
             d_features[part] = product(gradient, weight)
-            d_weight = product(gradient.t(), rows, d_weight)
+            d_weight = sum_of_outer(gradient, rows, d_weight)
             d_bias += gradient.sum(0)
         ctx.save_for_backward(d_features, d_weight, d_bias, d_gate, d_attention)
         ctx.mark_non_differentiable(nll)

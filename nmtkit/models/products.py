@@ -24,10 +24,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-#: oneDNN makes a kernel for every shape, which takes time and stays in memory, and lengths vary: so
-#: many rows at a time, and what is left where batches have 80 sentences, are few shapes.
-BLOCK = 400
 ROWS = 80  # as many in a typical product by a packed matrix; all others are nearly as fast
+#: oneDNN makes a kernel for every shape, which takes time and stays in memory, and lengths vary: so
+#: many rows at a time, and what is left where batches have ROWS sentences, are few shapes.
+BLOCK = 5 * ROWS
 SWITCH = "NMTKIT_ONEDNN"
 
 

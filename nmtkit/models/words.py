@@ -16,14 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nmtkit.models.products import linear
+from nmtkit.models.products import ROWS, linear
 from nmtkit.models.seq2seq import Chosen, at
 from nmtkit.vocabulary import PAD
 
 #: Looking up is worth it when at most this share of a batch's words is distinct.
 MOST_DISTINCT = 0.8
-#: U becomes a multiple of this, by words that are nowhere: kernels are made anew for every U.
-MULTIPLE = 80
 
 
 def distinct(ids: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -37,7 +35,7 @@ def distinct(ids: Tensor) -> tuple[Tensor, Tensor] | None:
     most = int(MOST_DISTINCT * ids.numel())
     if len(found) > most:
         return None
-    more = -len(found) % MULTIPLE
+    more = -len(found) % ROWS  # words that are nowhere, so that there are few shapes
     return F.pad(found, (0, more if len(found) + more <= most else 0), value=PAD), places
 
 
